@@ -1,0 +1,41 @@
+# Everything on a fresh machine: `make run` shows a result, `make test` runs the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test e2e bench lint format clean help
+
+help: ## Show what can be made.
+	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+run: $(READY) ## Train ten agents on MNIST digits with four methods; shows a table and where the figure is.
+	$(BIN)/peerdescent compare quickstart --out runs/quickstart --overwrite
+
+test: $(READY) lint ## Lint, types, tests and doctests.
+	$(BIN)/python -m pytest -n 2 -m "not e2e"
+
+e2e: $(READY) ## Slower checks from end to end.
+	$(BIN)/python -m pytest -n 2 -m e2e tests/e2e
+
+bench: $(READY) ## Ratios of speed, measured in one run.
+	$(BIN)/python benchmarks/update.py
+	$(BIN)/python benchmarks/iteration.py
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## Format the code.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what can be made again.
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,31 @@
+"""Timing that a noisy machine cannot fool easily: candidates take turns, and only ratios are reported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+
+def medians(
+    candidates: Mapping[str, Callable[[], object]], rounds: int = 15, seconds: float = 0.02
+) -> dict[str, float]:
+    """The median time of one call of each, measured in alternation so that all see the same disturbances."""
+    repeats = {name: _repeats(call, seconds) for name, call in candidates.items()}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, call in candidates.items():
+            begin = time.perf_counter()
+            for _ in range(repeats[name]):
+                call()
+            times[name].append((time.perf_counter() - begin) / repeats[name])
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def _repeats(call: Callable[[], object], seconds: float) -> int:
+    """How many calls fill about that many seconds."""
+    call()
+    begin = time.perf_counter()
+    call()
+    return max(1, int(seconds / max(1e-7, time.perf_counter() - begin)))

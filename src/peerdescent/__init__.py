@@ -1,0 +1,28 @@
+"""peerdescent: train one model on many machines with no centre.
+
+>>> import peerdescent
+>>> result = peerdescent.train("quadratic", "ring:5", "d-sgt-1", iterations=100, eval_every=50)
+>>> result.x.shape
+torch.Size([5, 10])
+"""
+
+from peerdescent import algorithms, graphs, problems, schedules, transforms
+from peerdescent._version import __version__
+from peerdescent.engine import Metrics, Result, Settings, train
+from peerdescent.errors import DivergedError, InputError, PeerdescentError
+
+__all__ = [
+    "DivergedError",
+    "InputError",
+    "Metrics",
+    "PeerdescentError",
+    "Result",
+    "Settings",
+    "__version__",
+    "algorithms",
+    "graphs",
+    "problems",
+    "schedules",
+    "train",
+    "transforms",
+]

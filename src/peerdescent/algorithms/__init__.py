@@ -1,0 +1,29 @@
+"""The methods, one short file per family; each docstring is the equation and the code reads like it."""
+
+from peerdescent.algorithms.base import Algorithm, Network, Step
+from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2
+from peerdescent.algorithms.dsgpa import DSGPA
+from peerdescent.algorithms.momentum import DASG, DMSGD
+from peerdescent.algorithms.registry import PRESETS, Preset, find, make, register, unregister
+from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
+
+__all__ = [
+    "CSGD",
+    "D2",
+    "DASG",
+    "DMSGD",
+    "DSGD1",
+    "DSGD2",
+    "DSGPA",
+    "DSGT1",
+    "DSGT2",
+    "PRESETS",
+    "Algorithm",
+    "Network",
+    "Preset",
+    "Step",
+    "find",
+    "make",
+    "register",
+    "unregister",
+]

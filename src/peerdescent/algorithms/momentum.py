@@ -1,0 +1,74 @@
+"""Decentralized SGD with momentum: heavy ball (DM-SGD) and Nesterov (D-ASG)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import ClassVar, Literal
+
+from peerdescent.algorithms.base import Algorithm, Network, Start, Step
+from peerdescent.errors import InputError
+from peerdescent.schedules import Rate
+
+
+@dataclass(frozen=True)
+class DMSGD(Algorithm):
+    r"""Decentralized momentum SGD, which mixes the momentum too.
+
+    .. math:: ũ = βu + g(x), \qquad x^+ = W(x - ηũ), \qquad u^+ = Wũ, \qquad u_0 = 0
+
+    Two vectors are sent per edge and iteration. Reference: Yu, Jin and Yang 2019.
+
+    >>> DMSGD().memory()
+    {'u': 'zero'}
+    """
+
+    eta: Rate = 0.1
+    beta: Rate = 0.8
+    rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
+
+    def memory(self) -> Mapping[str, Start]:
+        """The momentum u, from zero."""
+        return {"u": "zero"}
+
+    def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
+        """The equation above."""
+        g = yield s.x
+        u = h.beta * s.u + g
+        return {"x": net.mix(s.x - h.eta * u), "u": net.mix(u)}
+
+
+@dataclass(frozen=True)
+class DASG(Algorithm):
+    r"""Decentralized accelerated stochastic gradient (Nesterov).
+
+    .. math:: y = (1+β)x - βx_-, \qquad x^+ = Wy - ηg(y)
+
+    One vector, y, is sent per edge and iteration. `previous` sets x₋₁: "x" is the starting point, "zero" is
+    what the authors' earlier code does. Reference: Fallah et al. 2019.
+
+    >>> DASG(previous="zero").memory()
+    {'x_prev': 'zero'}
+    """
+
+    eta: Rate = 0.1
+    beta: Rate = 0.8
+    previous: Literal["x", "zero"] = "x"
+    rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.previous not in ("x", "zero"):
+            raise InputError(f'previous = {self.previous!r}: expected "x" (the starting point) or "zero".')
+
+    def memory(self) -> Mapping[str, Start]:
+        """The iterate before."""
+        return {"x_prev": self.previous}
+
+    def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
+        """The equation above."""
+        y = (1 + h.beta) * s.x - h.beta * s.x_prev
+        Wy = net.mix(y)
+        g = yield y
+        return {"x": Wy - h.eta * g, "x_prev": s.x}

@@ -1,0 +1,245 @@
+"""The command line: thin. It parses, calls and prints; what it can do stands elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from peerdescent import algorithms, console, graphs, problems
+from peerdescent._version import __version__
+from peerdescent.errors import InputError, PeerdescentError
+from peerdescent.experiments import Experiment, from_keys, library, load_methods, read
+
+app = typer.Typer(
+    name="peerdescent",
+    help="Train one model on many machines with no centre.",
+    epilog="Start with: peerdescent compare quickstart",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+errors = Console(stderr=True, soft_wrap=True, highlight=False)
+
+SET_HELP = "A hyperparameter (eta=.03), one method's (dm-sgd.eta=.1) or the problem's (problem.start=glorot)."
+Source = Annotated[
+    str | None, typer.Argument(metavar="[EXPERIMENT]", help="A TOML file, or a name of `list experiments`.")
+]
+Several = Annotated[list[str] | None, typer.Option("--algorithm", "-a", help="Method; may be given several times.")]
+Problem = Annotated[str | None, typer.Option(help="What is minimised: see `list problems`.")]
+GraphSpec = Annotated[str | None, typer.Option("--graph", help="Who talks to whom, e.g. ring:10, er:10:0.4:seed=3.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=SET_HELP),
+]  # fmt: skip
+Iterations = Annotated[int | None, typer.Option(help="How many iterations.")]
+BatchSize = Annotated[int | None, typer.Option(help="Samples per agent and iteration; 0 takes whole shards.")]
+Seed = Annotated[int | None, typer.Option(help="Decides starts and minibatches.")]
+Partition = Annotated[str | None, typer.Option(help="How data are split: iid, label or dirichlet:A.")]
+Laplacian = Annotated[str | None, typer.Option(help="L: metropolis, unit or weighted, with :SCALE if wanted.")]
+Mixing = Annotated[str | None, typer.Option(help="W: metropolis, lazy, max-degree or uniform.")]
+Powerball = Annotated[
+    float | None, typer.Option(metavar="G", help="Raise every gradient to this power, for any method.")
+]
+Replacement = Annotated[bool | None, typer.Option(help="Draw minibatches with replacement, or in epochs.")]
+EvalEvery = Annotated[int | None, typer.Option(metavar="K", help="Iterations between evaluations.")]
+PerAgent = Annotated[bool | None, typer.Option(help="Measure every agent too, not only the average.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, …")]
+Dtype = Annotated[str | None, typer.Option(help="float32 or float64.")]
+Threads = Annotated[int | None, typer.Option(help="Processor threads.")]
+Kernel = Annotated[str | None, typer.Option(help="The update: auto, compiled or plain.")]
+Gradients = Annotated[str | None, typer.Option(help="The gradients: auto, stacked or loop.")]
+Load = Annotated[
+    list[str] | None, typer.Option(metavar="FILE", help="A Python file that registers methods of your own.")
+]
+Out = Annotated[Path | None, typer.Option(help="The run folder; a new one below runs/ unless given.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def experiment_flags(
+    source: Source = None,
+    algorithm: Several = None,
+    problem: Problem = None,
+    graph: GraphSpec = None,
+    set_: Set = None,
+    iterations: Iterations = None,
+    batch_size: BatchSize = None,
+    seed: Seed = None,
+    partition: Partition = None,
+    laplacian: Laplacian = None,
+    mixing: Mixing = None,
+    powerball: Powerball = None,
+    replacement: Replacement = None,
+    eval_every: EvalEvery = None,
+    per_agent: PerAgent = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    threads: Threads = None,
+    kernel: Kernel = None,
+    gradients: Gradients = None,
+    load: Load = None,
+    out: Out = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """The flags that every command shares which carries out an experiment."""
+
+
+def _with_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes **given the flags above."""
+    command.__signature__ = inspect.signature(experiment_flags, eval_str=True)  # type: ignore[attr-defined]
+    command.__annotations__ = inspect.get_annotations(experiment_flags, eval_str=True)
+    return command
+
+
+@app.command(
+    epilog="Examples: `peerdescent run --problem mnist-nn --graph er:10:0.4 --algorithm dsgpa-f-pb --set eta=.03 "
+    "--set gamma=.7 --iterations 3000 --batch-size 20 --seed 1 --out runs/a` · "
+    "`peerdescent run experiment.toml --seed 2` · `peerdescent run -a d-sgd-1 --powerball 0.7`"
+)
+@_with_flags
+def run(**given: Any) -> None:
+    """Run one method and keep its records. Exit code 2: wrong input; 3: it diverged."""
+    experiment = _experiment(given)
+    if len(experiment.algorithms) != 1:
+        raise InputError(f"{len(experiment.algorithms)} algorithms are named: use `peerdescent compare`.")
+    console.carry_out(experiment, _way(given), together=False)
+
+
+@app.command(
+    epilog="Examples: `peerdescent compare quickstart` · `peerdescent compare -a dsgpa-t-pb -a dm-sgd --graph ring:10` "
+    "· `peerdescent compare experiment.toml --out runs/b --resume`"
+)
+@_with_flags
+def compare(**given: Any) -> None:
+    """Run several methods under equal conditions: one table, one figure. Exit code 3 only if all of them diverge."""
+    console.carry_out(_experiment(given), _way(given), together=True)
+
+
+@app.command("list", epilog="Example: `peerdescent list algorithms`")
+def list_(
+    what: Annotated[Literal["algorithms", "graphs", "problems", "experiments"], typer.Argument(help="What to list.")],
+    load: Load = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what can be named: algorithms, graphs, problems, experiments."""
+    for path in load or []:
+        load_methods(path)
+    entries = _entries(what)
+    if as_json:
+        print(json.dumps(entries, indent=2))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    columns = list(entries[0])
+    for column in columns:
+        table.add_column(column, no_wrap=column in ("name", "usage"), overflow="fold")
+    for entry in entries:
+        table.add_row(*(str(entry[column]) for column in columns))
+    Console(markup=False).print(table)
+
+
+def _entries(what: str) -> list[dict[str, str]]:
+    if what == "algorithms":
+        presets = algorithms.PRESETS.items()
+        return [{"name": name, "values": _text(p.options()), "what it is": p.summary} for name, p in presets]
+    if what == "graphs":
+        return [{"usage": t.usage, "what it is": t.summary} for t in graphs.TOPOLOGIES.values()]
+    if what == "problems":
+        named = problems.PROBLEMS.items()
+        return [{"name": name, "options": _text(p.options()), "what it is": p.summary} for name, p in named]
+    return [{"name": name, "what it is": title} for name, title in library().items()]
+
+
+def _text(options: dict[str, Any]) -> str:
+    return " ".join(f"{key}={value}" for key, value in options.items())
+
+
+def _experiment(given: dict[str, Any]) -> Experiment:
+    """The experiment of a file or name, with the flags that were given in place of its keys."""
+    experiment = read(given["source"]) if given["source"] else Experiment()
+    flags = {"algorithm": "algorithms", "set_": "set"}
+    not_keys = ("source", *console.Way.__dataclass_fields__)
+    keys = {flags.get(key, key): value for key, value in given.items() if key not in not_keys and value is not None}
+    if "set" in keys:
+        keys["set"] = _merge(experiment.set, keys["set"])
+    if "algorithms" in keys:
+        keys["algorithms"] = [name for text in keys["algorithms"] for name in text.split(",")]
+    changed = from_keys(keys, "the command line", experiment)
+    changed.check()
+    return changed
+
+
+def _merge(base: Any, texts: list[str]) -> dict[str, Any]:
+    """`--set` texts over the experiment's own values."""
+    merged = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise InputError(f"--set {text}: expected KEY=VALUE, such as eta=.03 or dm-sgd.eta=.1.")
+        owner, dot, name = key.strip().rpartition(".")
+        place = merged.setdefault(owner, {}) if dot else merged
+        place[name] = _scalar(value.strip())
+    return merged
+
+
+def _scalar(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _way(given: dict[str, Any]) -> console.Way:
+    """Where the records go and what is printed."""
+    return console.Way(**{name: given[name] for name in ("out", "resume", "overwrite", "quiet", "as_json")})
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"peerdescent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line: one sentence instead of a traceback, and an exit code that says what happened."""
+    warnings.showwarning = lambda message, *_: errors.print(f"note: {message}", markup=False)
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except PeerdescentError as error:
+        _fail(str(error), error.exit_code)
+    except ClickException as error:
+        _fail(error.format_message(), 2)  # type: ignore[attr-defined]
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("stopped; the same command with --resume goes on.", 130)
+
+
+def _fail(message: str, code: int) -> None:
+    errors.print(f"peerdescent: {' '.join(message.split())}", markup=False)
+    sys.exit(code)

@@ -1,0 +1,107 @@
+"""What a person sees while an experiment is carried out: a heading, progress, a table, where things are."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from peerdescent import graphs
+from peerdescent.engine.metrics import Row
+from peerdescent.errors import InputError
+from peerdescent.experiments import Experiment
+
+if TYPE_CHECKING:
+    from peerdescent.experiments.runner import Outcome
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where the records go and what is printed."""
+
+    out: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    quiet: bool = False
+    as_json: bool = False
+
+
+def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
+    """Run or compare, showing how it goes; raises if every method diverged."""
+    from peerdescent.experiments import runner  # figures are slow to import, and only this needs them
+
+    if way.resume and way.overwrite:
+        raise InputError("--resume and --overwrite contradict each other: keep one.")
+    name = "compare" if together else experiment.algorithms[0]
+    out = way.out or Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    silent = way.quiet or way.as_json
+    console = Console(quiet=silent, highlight=False)
+    _introduce(console, experiment)
+    with _progress(console, silent) as bar:
+        carry = runner.compare if together else runner.run
+        outcomes = carry(experiment, out, way.resume, way.overwrite, _announcer(bar, experiment.iterations))
+    if way.as_json:
+        print(_as_json(outcomes, out))
+    _conclude(console, outcomes, out)
+    errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
+    if len(errors) == len(outcomes):
+        raise errors[0]
+
+
+def _progress(console: Console, silent: bool) -> Progress:
+    text, state = TextColumn("{task.description:<17}"), TextColumn("{task.fields[state]}")
+    columns = (text, BarColumn(), MofNCompleteColumn(), state, TimeRemainingColumn(compact=True))
+    return Progress(*columns, console=console, disable=silent)
+
+
+def _announcer(bar: Progress, iterations: int) -> Callable[[str], Callable[[int, Row | None], None]]:
+    """For each method a line of its own in the progress display."""
+
+    def announce(name: str) -> Callable[[int, Row | None], None]:
+        task = bar.add_task(name, total=iterations, state="")
+
+        def progress(k: int, row: Row | None) -> None:
+            bar.update(task, completed=k)
+            if row is not None:
+                accuracy = "" if row["accuracy"] is None else f"  accuracy {100 * row['accuracy']:.2f} %"
+                bar.update(task, state=f"loss {row['loss']:.4g}{accuracy}")
+
+        return progress
+
+    return announce
+
+
+def _introduce(console: Console, experiment: Experiment) -> None:
+    graph = experiment.make_graph()
+    spectrum = graphs.spectrum(graph.laplacian(experiment.laplacian), graph.mixing(experiment.mixing))
+    if experiment.title:
+        console.print(experiment.title, style="bold")
+    console.print(
+        f"{experiment.problem} on {experiment.graph}: {graph.n} agents, {len(graph.edges)} edges, "
+        f"ρ(L) = {spectrum.rho:.3g}, ρ₂(L) = {spectrum.rho2:.3g} ({experiment.laplacian} Laplacian)"
+    )
+
+
+def _conclude(console: Console, outcomes: Mapping[str, Outcome], out: Path) -> None:
+    from peerdescent.experiments import runner
+    from peerdescent.report import tables
+
+    console.print(tables.to_rich(runner.summary(outcomes)))
+    result = next(iter(outcomes.values())).result
+    console.print(f"update: {result.kernel}; gradients: {result.gradients}")
+    console.print(f"figure: {out / 'figures' / 'comparison.png'}\nrun folder: {out}")
+
+
+def _as_json(outcomes: Mapping[str, Outcome], out: Path) -> str:
+    results: dict[str, Any] = {
+        name: {**outcome.result.summary(), "diverged": outcome.error is not None, "note": outcome.note}
+        for name, outcome in outcomes.items()
+    }
+    strict = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
+    return json.dumps({"out": str(out), "results": strict}, indent=2)

@@ -1,0 +1,149 @@
+"""Who holds which samples: partitions of one data set into a shard for each agent."""
+
+from __future__ import annotations
+
+import difflib
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerdescent.checks import whole
+from peerdescent.data.random import stream
+from peerdescent.errors import InputError
+
+Indices = NDArray[np.int64]
+
+
+def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, sizes: str = "even") -> list[Indices]:
+    """Deal samples 0, …, N−1 out to the agents: each to exactly one, and at least one to each.
+
+    `how` says which samples meet in a shard:
+
+    - `iid`: a uniform shuffle, cut into shards; each shard looks like the whole.
+    - `label`: sorted by label (shuffled within a label) and cut into shards; with 10 agents and balanced
+      digits every agent holds one digit.
+    - `dirichlet:A`: class c, with N_c samples, is cut in proportions p_c ~ Dirichlet(A, …, A) over the
+      agents, at the rounded points N_c·(p_c1 + … + p_ci). Small A gives each class to few agents, large A
+      gives the same to all. While a shard is empty, the largest shard (the first of them) passes its last
+      sample to the first empty one.
+
+    `sizes` says how many samples a shard has under `iid` and `label`; under `dirichlet:A` the draw decides:
+
+    - `even`: equal, up to one sample; the first shards are the larger ones.
+    - `uneven`: drawn uniformly from all ways to write N as an ordered sum of positive sizes (distinct
+      uniform cut points), so a size has mean N/agents and about the spread of an exponential variable.
+
+    Args:
+        labels: the label of every sample, whole numbers; or just the number of samples (then only `iid`).
+        agents: the number of shards.
+        how: `iid`, `label` or `dirichlet:A` with a number A > 0.
+        seed: the shards are a pure function of it and of the other arguments.
+        sizes: `even` or `uneven`.
+
+    Returns:
+        One array of sample indices for each agent, shuffled under `iid` and class by class otherwise.
+
+    >>> [shard.tolist() for shard in partition([2, 0, 1, 0, 2, 1], agents=3, how="label", seed=2)]
+    [[1, 3], [5, 2], [4, 0]]
+    >>> [len(shard) for shard in partition(5000, agents=3)]
+    [1667, 1667, 1666]
+    """
+    kind, concentration = _parse(how)
+    known = _labels(labels, kind)
+    total = whole("the number of samples", labels, 1) if known is None else len(known)
+    agents = whole("agents", agents, 1)
+    if agents > total:
+        raise InputError(
+            f"agents is {agents}, expected at most the number of samples, {total}, as no shard may be empty."
+        )
+    if sizes not in ("even", "uneven"):
+        raise InputError(f"sizes is {sizes!r}, expected 'even' or 'uneven'.")
+
+    order = stream(seed, "partition").permutation(total)
+    if known is not None and kind != "iid":
+        order = order[np.argsort(known[order], kind="stable")]
+    if known is not None and kind == "dirichlet":
+        return _dirichlet(order, known[order], agents, concentration, seed)
+    return _split(order, _cuts(total, agents, sizes, seed))
+
+
+def _parse(how: str) -> tuple[str, float]:
+    """Split `how` into its kind and, for Dirichlet, its concentration A."""
+    if how in ("iid", "label"):
+        return how, math.nan
+    kind, colon, number = str(how).partition(":")
+    if kind != "dirichlet":
+        near = difflib.get_close_matches(kind.lower(), ["iid", "label", "dirichlet"], n=1)
+        hint = {"dirichlet": "dirichlet:A"}.get(near[0], near[0]) if near else ""
+        suggestion = f"; did you mean '{hint}'?" if hint else "."
+        raise InputError(f"how is {how!r}, expected 'iid', 'label' or 'dirichlet:A' with a number A > 0{suggestion}")
+    try:
+        concentration = float(number)
+    except ValueError:
+        concentration = math.nan
+    if not (colon and 0 < concentration < math.inf):
+        raise InputError(f"how is {how!r}, expected 'dirichlet:A' with a finite number A > 0, such as 'dirichlet:0.5'.")
+    return kind, concentration
+
+
+def _labels(labels: ArrayLike, kind: str) -> NDArray[np.integer] | None:
+    """Check the labels; None if there are none, only a number of samples."""
+    array = np.asarray(labels)
+    if array.ndim == 0:
+        if kind != "iid":
+            raise InputError(
+                f"how is {kind!r} but labels is only a number of samples; give the labels or use how='iid'."
+            )
+        return None
+    if array.ndim != 1 or len(array) == 0 or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(
+            f"labels has shape {array.shape} and type {array.dtype}, "
+            "expected a one-dimensional array of at least one whole number."
+        )
+    return array
+
+
+def _cuts(total: int, agents: int, sizes: str, seed: int) -> Indices:
+    """Return the agents − 1 places where 0, …, total is cut into nonempty shards."""
+    if sizes == "even":
+        size, larger = divmod(total, agents)
+        first = np.arange(1, agents)
+        return first * size + np.minimum(first, larger)
+    drawn = stream(seed, "partition sizes").choice(total - 1, size=agents - 1, replace=False)
+    return np.sort(drawn + 1)
+
+
+def _split(order: Indices, cuts: Indices) -> list[Indices]:
+    """Cut `order` and give every shard memory of its own."""
+    return [piece.copy() for piece in np.split(order, cuts)]
+
+
+def _dirichlet(
+    order: Indices, ordered_labels: NDArray[np.integer], agents: int, concentration: float, seed: int
+) -> list[Indices]:
+    """Cut each class of the label-sorted `order` in its own Dirichlet proportions."""
+    draw = stream(seed, "partition dirichlet")
+    pieces: list[list[Indices]] = [[] for _ in range(agents)]
+    for members in np.split(order, np.flatnonzero(np.diff(ordered_labels)) + 1):
+        cuts = np.rint(len(members) * np.cumsum(_proportions(draw, agents, concentration))[:-1])
+        for shard, piece in zip(pieces, _split(members, cuts.astype(np.int64)), strict=True):
+            shard.append(piece)
+    return _fill_empty([np.concatenate(shard) for shard in pieces])
+
+
+def _proportions(draw: np.random.Generator, agents: int, concentration: float) -> NDArray[np.float64]:
+    """Draw from Dirichlet(A, …, A); beyond A = 1e12 its limit, equal shares, is the same to 6 digits."""
+    if concentration > 1e12:  # larger values overflow in the sampler
+        return np.full(agents, 1 / agents)
+    return draw.dirichlet(np.full(agents, max(concentration, 1e-12)))  # likewise, one agent takes all
+
+
+def _fill_empty(shards: list[Indices]) -> list[Indices]:
+    """While a shard is empty, the largest one passes it its last sample."""
+    for i, shard in enumerate(shards):
+        if len(shard) == 0:
+            largest = max(range(len(shards)), key=lambda j: len(shards[j]))
+            shards[i] = shards[largest][-1:].copy()
+            shards[largest] = shards[largest][:-1].copy()
+    return shards

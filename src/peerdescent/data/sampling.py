@@ -1,0 +1,141 @@
+"""The samples an agent looks at in iteration k: a pure function of (seed, agent, k), served from a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from peerdescent.checks import whole
+from peerdescent.data.random import stream
+from peerdescent.errors import InputError
+
+# Numbers drawn at once for an agent: enough to make a new generator cheap, little enough for 1000 agents.
+_DRAWN_AT_ONCE = 4096
+_MOST_ITERATIONS_AT_ONCE = 256
+
+
+class Minibatches:
+    """Minibatches of local sample indices for the agents hosted in this process.
+
+    With replacement, agent i draws in iteration k
+
+        s_ik1, …, s_ikB  independent and uniform on {0, …, m_i − 1},   m_i the size of its shard.
+
+    Without, it walks through its shard in epochs of ⌊m_i/B⌋ iterations: a fresh permutation π of the shard
+    in every epoch, of which iteration j of the epoch takes π_jB, …, π_jB+B−1; the m_i mod B samples left
+    over are dropped until the next permutation. Agents with shards of different sizes have epochs of
+    different lengths.
+
+    The batch of (agent, k) depends on seed, shard size and batch size only: not on which agents are hosted
+    here, nor on the iterations asked for before. So a run may be split over processes or resumed anywhere.
+
+    Args:
+        shard_sizes: the shard size of every agent of the network, hosted here or not.
+        batch_size: B, samples per agent and iteration.
+        seed: the seed of the run.
+        replacement: draw with replacement, or in epochs.
+        agents: the agents hosted here; None for all.
+
+    >>> minibatches = Minibatches([50, 60, 70], batch_size=4, seed=1)
+    >>> minibatches.batches(1000)
+    tensor([[43, 26, 48,  3],
+            [51, 29, 44, 53],
+            [28, 60, 47, 41]])
+    >>> Minibatches([50, 60, 70], batch_size=4, seed=1, agents=range(1, 2)).batches(1000)
+    tensor([[51, 29, 44, 53]])
+    """
+
+    def __init__(
+        self,
+        shard_sizes: Sequence[int],
+        batch_size: int,
+        seed: int,
+        replacement: bool = True,
+        agents: range | None = None,
+    ) -> None:
+        self.batch_size = whole("batch_size", batch_size, 1)
+        self.seed = whole("seed", seed, 0, 2**63)
+        self.replacement = replacement
+        self.shard_sizes = [whole(f"the shard size of agent {i}", m, 1) for i, m in enumerate(shard_sizes)]
+        self.agents = range(len(self.shard_sizes)) if agents is None else agents
+        self._check()
+        self._chunk = max(1, min(_MOST_ITERATIONS_AT_ONCE, _DRAWN_AT_ONCE // self.batch_size))
+        self._start = 0
+        self._cached: tuple[torch.Tensor, ...] = ()
+        self._unfinished: dict[int, tuple[int, NDArray[np.int64]]] = {}
+
+    def _check(self) -> None:
+        """Refuse agents that do not exist and, without replacement, shards smaller than a batch."""
+        known = range(len(self.shard_sizes))
+        if not known:
+            raise InputError("shard_sizes is empty, expected the shard size of at least one agent.")
+        for agent in self.agents:
+            if agent not in known:
+                raise InputError(
+                    f"agents contains {agent}, expected agents between 0 and {len(known) - 1}, "
+                    "those that shard_sizes lists."
+                )
+        for agent, size in enumerate(self.shard_sizes):  # all agents, so that every process says the same
+            if not self.replacement and size < self.batch_size:
+                raise InputError(
+                    f"batch_size is {self.batch_size} but agent {agent} has a shard of {size} without "
+                    f"replacement; use a batch_size of at most {size}, larger shards, or replacement=True."
+                )
+
+    def batches(self, k: int) -> torch.Tensor:
+        """Return the int64 tensor (hosted agents × batch_size) of iteration k; read it, do not write to it.
+
+        Args:
+            k: the iteration, k >= 0, in any order; consecutive ones are the fast case.
+
+        >>> Minibatches([4], batch_size=2, seed=0, replacement=False).batches(0).shape
+        torch.Size([1, 2])
+        """
+        offset = k - self._start
+        if not 0 <= offset < len(self._cached):
+            k = whole("k", k, 0)
+            self._start = k - k % self._chunk
+            # Views made once: a tuple is indexed ten times faster than a tensor.
+            self._cached = torch.from_numpy(self._draw(self._start)).unbind()
+            offset = k - self._start
+        return self._cached[offset]
+
+    def _draw(self, start: int) -> NDArray[np.int64]:
+        """Draw iterations start, …, start + chunk − 1 of all hosted agents: (chunk, agents, batch_size)."""
+        drawn = np.empty((self._chunk, len(self.agents), self.batch_size), dtype=np.int64)
+        for column, agent in enumerate(self.agents):
+            period = self._period(agent)
+            done = 0
+            while done < self._chunk:
+                block, row = divmod(start + done, period)
+                rows = self._table(agent, block)[row : row + self._chunk - done]
+                drawn[done : done + len(rows), column] = rows
+                done += len(rows)
+        return drawn
+
+    def _period(self, agent: int) -> int:
+        """Return the number of iterations that one table of this agent covers."""
+        if self.replacement:
+            return self._chunk
+        return self._epochs(agent) * (self.shard_sizes[agent] // self.batch_size)
+
+    def _epochs(self, agent: int) -> int:
+        """Return how many epochs share a table: many for a small shard, whose epochs are short."""
+        return max(1, _DRAWN_AT_ONCE // self.shard_sizes[agent])
+
+    def _table(self, agent: int, block: int) -> NDArray[np.int64]:
+        """Return the batches of iterations block·period, …, (block + 1)·period − 1, one in each row."""
+        size = self.shard_sizes[agent]
+        if self.replacement:
+            draw = stream(self.seed, "minibatch", agent, block)
+            return draw.integers(size, size=(self._chunk, self.batch_size))
+        known, table = self._unfinished.get(agent, (-1, np.empty(0, dtype=np.int64)))
+        if known != block:  # an epoch may span many chunks: keep its permutation until it is used up
+            shards = np.tile(np.arange(size), (self._epochs(agent), 1))
+            stream(self.seed, "epoch", agent, block).permuted(shards, axis=1, out=shards)
+            table = shards[:, : size - size % self.batch_size].reshape(-1, self.batch_size)
+            self._unfinished[agent] = (block, table)
+        return table

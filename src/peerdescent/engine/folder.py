@@ -1,0 +1,136 @@
+"""The run folder: plain files that anyone can read.
+
+experiment.toml   what was run, every choice made explicit
+environment.json  on which machine and with which versions
+metrics.jsonl     one JSON line per evaluation, appended
+checkpoints/      the last states, as safetensors
+summary.json      how it ended
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from peerdescent import toml
+from peerdescent._version import __version__
+from peerdescent.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, write_atomically
+from peerdescent.engine.metrics import Metrics, Row
+from peerdescent.errors import InputError
+
+MARKS = ("experiment.toml", "comparison.toml")
+"""Files that show that a folder was made by us."""
+
+
+def claim(path: Path, resume: bool, overwrite: bool) -> None:
+    """Make the folder, or refuse one that holds something, unless it is to be continued or replaced."""
+    try:
+        occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
+        if occupied and not (resume or overwrite):
+            raise InputError(f"{path} is not empty: choose another --out, or say --resume or --overwrite.")
+        if occupied and overwrite and not resume:
+            if not path.is_dir() or not any((path / mark).exists() for mark in MARKS):
+                raise InputError(f"{path} does not look like a run folder: --overwrite will not delete it.")
+            shutil.rmtree(path)
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"cannot write into {path}: {error.strerror or error}.") from error
+
+
+class RunFolder:
+    """One run's files."""
+
+    def __init__(self, path: str | os.PathLike[str], resume: bool = False, overwrite: bool = False) -> None:
+        self.path = Path(path)
+        claim(self.path, resume, overwrite)
+        self._lines = self.path / "metrics.jsonl"
+
+    def describe(self, experiment: dict[str, Any]) -> None:
+        """Write what is run, and where."""
+        write_atomically(self.path / "experiment.toml", toml.dumps(experiment))
+        write_atomically(self.path / "environment.json", json.dumps(environment(), indent=2).encode())
+
+    def append(self, row: Row) -> None:
+        """One more line of metrics; it is on the disk when this returns."""
+        with open(self._lines, "a", encoding="utf-8") as file:
+            file.write(json.dumps(_plain(row)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Keep a state."""
+        save_checkpoint(self.path / "checkpoints", checkpoint)
+
+    def last(self) -> Checkpoint | None:
+        """The newest state that can be read."""
+        return load_checkpoint(self.path / "checkpoints")
+
+    def rewind(self, iteration: int) -> Metrics:
+        """Drop the lines after an iteration (and a torn last line); returns those that stay."""
+        kept = [row for row in read_metrics(self.path) if row["iteration"] <= iteration]
+        text = "".join(json.dumps(_plain(row)) + "\n" for row in kept)
+        write_atomically(self._lines, text.encode())
+        return Metrics(kept)
+
+    def finish(self, summary: Row) -> None:
+        """Say how it ended."""
+        write_atomically(self.path / "summary.json", json.dumps(_plain(summary), indent=2).encode())
+
+
+def read_metrics(path: Path) -> Metrics:
+    """The table of a run folder; a torn last line, left by a killed run, is passed over."""
+    rows = []
+    try:
+        lines = (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return Metrics()
+    for line in lines:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return Metrics(rows)
+
+
+def read_experiment(path: Path) -> dict[str, Any]:
+    """What a run folder says was run."""
+    return toml.loads((path / "experiment.toml").read_text(encoding="utf-8"), str(path / "experiment.toml"))
+
+
+def environment() -> dict[str, Any]:
+    """The machine and the versions that a result depends on."""
+    return {
+        "peerdescent": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "command": sys.argv,
+    }
+
+
+def _plain(row: Row) -> Row:
+    """JSON has no NaN or infinity: they are written as null."""
+    return {key: _finite(value) for key, value in row.items()}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

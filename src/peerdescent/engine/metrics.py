@@ -1,0 +1,95 @@
+"""What is measured at the evaluation points, as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, overload
+
+import pandas as pd
+import torch
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.engine.update import State
+from peerdescent.problems import Problem
+
+Row = dict[str, Any]
+COLUMNS = ("iteration", "loss", "accuracy", "consensus_error", "gradient_norm", "bytes_sent", "seconds")
+TOLERANCE = {torch.float64: 1e-9}
+SINGLE_TOLERANCE = 1e-3
+"""How far an invariant may drift by rounding, relative to the largest entry of the state."""
+
+
+class Metrics(Sequence[Row]):
+    """A table with one row per evaluation: a sequence of rows, with columns by name.
+
+    >>> table = Metrics([{"iteration": 0, "loss": 2.0}, {"iteration": 10, "loss": 1.0}])
+    >>> table["loss"], table[-1]["iteration"], len(table)
+    ([2.0, 1.0], 10, 2)
+    >>> table.to_pandas().shape
+    (2, 2)
+    """
+
+    def __init__(self, rows: Sequence[Row] = ()) -> None:
+        self.rows = list(rows)
+
+    @overload
+    def __getitem__(self, key: int) -> Row: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Row]: ...
+    @overload
+    def __getitem__(self, key: str) -> list[Any]: ...
+
+    def __getitem__(self, key: int | slice | str) -> Any:
+        return [row.get(key) for row in self.rows] if isinstance(key, str) else self.rows[key]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Metrics({len(self)} rows: {', '.join(self.rows[-1]) if self.rows else ''})"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a pandas DataFrame."""
+        table: pd.DataFrame = pd.DataFrame(self.rows)
+        return table
+
+
+def consensus_error(x: torch.Tensor) -> float:
+    """(1/n) Σ ‖x_i − x̄‖².
+
+    >>> consensus_error(torch.tensor([[0.0], [2.0]]))
+    1.0
+    """
+    x = x.double()
+    return float((x - x.mean(dim=0)).square().sum() / len(x))
+
+
+def evaluate(problem: Problem, x: torch.Tensor, per_agent: bool) -> Row:
+    """Loss, accuracy, disagreement and gradient at x̄ and, on request, loss and accuracy of every agent."""
+    mean = x.mean(dim=0)
+    row: Row = {
+        "loss": problem.loss(mean),
+        "accuracy": problem.accuracy(mean),
+        "consensus_error": consensus_error(x),
+        "gradient_norm": float(problem.gradient(mean).double().norm()),
+    }
+    if per_agent:
+        row["agent_loss"] = [problem.loss(point) for point in x]
+        row["agent_accuracy"] = [problem.accuracy(point) for point in x]
+    return row
+
+
+def breaches(algorithm: Algorithm, state: State) -> dict[str, float]:
+    """The laws of the method that its state breaks, with how far, relative to the largest entry."""
+    largest = max(float(array.abs().max()) for array in state.values())
+    if not math.isfinite(largest) or largest == 0:
+        return {}
+    tolerance = TOLERANCE.get(state["x"].dtype, SINGLE_TOLERANCE)
+    laws: Mapping[str, torch.Tensor] = algorithm.invariants(SimpleNamespace(**state))
+    drift = {law: float(array.mean(dim=0).abs().max()) / largest for law, array in laws.items()}
+    return {law: far for law, far in drift.items() if far > tolerance}

@@ -1,0 +1,75 @@
+"""How a run is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from peerdescent.checks import whole
+from peerdescent.errors import InputError
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+GRADIENTS = ("auto", "stacked", "loop")
+EVALUATIONS = 50
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is carried out; what is minimised, where and by what stands elsewhere.
+
+    Args:
+        iterations: how many.
+        batch_size: samples per agent and iteration; None for exact gradients.
+        seed: decides starts and minibatches.
+        laplacian: kind of L.
+        mixing: kind of W.
+        replacement: draw minibatches with replacement, or in epochs.
+        eval_every: iterations between evaluations; None for fifty in all.
+        per_agent: measure every agent too, not only x̄.
+        device: where the tensors live.
+        dtype: float32 or float64.
+        threads: processor threads; None leaves torch's setting alone.
+        kernel: auto, compiled or plain.
+        gradients: auto, stacked or loop.
+    """
+
+    iterations: int = 1000
+    batch_size: int | None = None
+    seed: int = 0
+    laplacian: str = "metropolis"
+    mixing: str = "metropolis"
+    replacement: bool = True
+    eval_every: int | None = None
+    per_agent: bool = True
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int | None = 1
+    kernel: str = "auto"
+    gradients: str = "auto"
+
+    def __post_init__(self) -> None:
+        whole("iterations", self.iterations, 0)
+        whole("seed", self.seed, 0, 2**63)
+        for name in ("batch_size", "eval_every", "threads"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), 1)
+        if self.dtype not in DTYPES:
+            raise InputError(f"dtype = {self.dtype!r}: expected float32 or float64.")
+        if self.gradients not in GRADIENTS:
+            raise InputError(f"gradients = {self.gradients!r}: expected one of {', '.join(GRADIENTS)}.")
+
+    @property
+    def interval(self) -> int:
+        """Iterations between evaluations."""
+        return self.eval_every or max(1, self.iterations // EVALUATIONS)
+
+    def place(self) -> tuple[torch.device, torch.dtype]:
+        """The device and dtype, if this machine has them."""
+        try:
+            device = torch.device(self.device)
+            torch.empty(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"device = {self.device!r} cannot be used here: {reason}") from error
+        return device, DTYPES[self.dtype]

@@ -1,0 +1,88 @@
+"""Experiments carried out: one run folder per method, one comparison above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from peerdescent import toml
+from peerdescent.engine import Result, train
+from peerdescent.engine.checkpoint import write_atomically
+from peerdescent.engine.folder import claim
+from peerdescent.engine.train import Progress
+from peerdescent.errors import DivergedError
+from peerdescent.experiments.experiment import Experiment
+from peerdescent.report import figures, tables
+
+Announce = Callable[[str], "Progress | None"]
+
+
+@dataclass
+class Outcome:
+    """A method's result, and the sentence it ended with if it diverged."""
+
+    result: Result
+    error: DivergedError | None = None
+
+    @property
+    def note(self) -> str:
+        """What the table says beside the numbers."""
+        if self.error is not None:
+            return f"diverged at iteration {self.result.metrics[-1]['iteration']}"
+        return "; ".join(self.result.notes)
+
+
+def run(experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce) -> dict[str, Outcome]:
+    """One method, its records and its figures in `out`."""
+    (name,) = experiment.algorithms
+    outcomes = {name: _train(experiment, name, out, resume, overwrite, announce)}
+    _draw(experiment, outcomes, out)
+    return outcomes
+
+
+def compare(experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce) -> dict[str, Outcome]:
+    """Every method of the experiment in a folder of its own below `out`; one that diverges does not stop the others."""
+    claim(out, resume, overwrite)
+    described = {name: experiment.resolved(name) for name in experiment.algorithms}
+    write_atomically(out / "comparison.toml", toml.dumps(described))
+    outcomes = {name: _train(experiment, name, out / name, resume, False, announce) for name in experiment.algorithms}
+    _draw(experiment, outcomes, out)
+    return outcomes
+
+
+def _train(experiment: Experiment, name: str, out: Path, resume: bool, overwrite: bool, announce: Announce) -> Outcome:
+    graph = experiment.make_graph()
+    problem, algorithm = experiment.make_problem(graph.n), experiment.make_algorithm(name)
+    try:
+        result = train(
+            problem,
+            graph,
+            algorithm,
+            out=out,
+            resume=resume,
+            overwrite=overwrite,
+            progress=announce(name),
+            experiment=experiment.resolved(name),
+            **vars(experiment.settings()),
+        )
+        return Outcome(result)
+    except DivergedError as error:
+        return Outcome(error.result, error)
+
+
+def _draw(experiment: Experiment, outcomes: Mapping[str, Outcome], out: Path) -> None:
+    """Figures and tables beside the records."""
+    folder = out / "figures"
+    folder.mkdir(exist_ok=True)
+    curves = {name: outcome.result.metrics for name, outcome in outcomes.items()}
+    figures.save(figures.comparison(curves, experiment.title), folder / "comparison")
+    figures.save(figures.topology(next(iter(outcomes.values())).result.graph), folder / "topology")
+    rows = summary(outcomes)
+    write_atomically(out / "table.md", tables.to_markdown(rows).encode())
+    write_atomically(out / "table.csv", tables.to_csv(rows).encode())
+
+
+def summary(outcomes: Mapping[str, Outcome]) -> list[tables.Row]:
+    """The table's rows: how each method ended."""
+    return tables.summary_rows({name: {**o.result.summary(), "note": o.note} for name, o in outcomes.items()})

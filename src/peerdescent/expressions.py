@@ -1,0 +1,206 @@
+"""An equation, recorded: what a method's step does to one entry of its arrays.
+
+A step is plain arithmetic, so it runs on tensors, on NumPy arrays and on plain numbers alike. Given the
+symbols of this module instead, the same arithmetic leaves behind the equation itself, from which a fused
+kernel can be written and the vectors on the wire can be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Union
+
+MixKind = Literal["laplacian", "disagreement", "mean"]
+Operand = Union["Expression", float]
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A node of a recorded equation. Nodes are compared by identity: one node is computed once.
+
+    >>> x, eta = Array("x"), Scalar("eta")
+    >>> print(x - 2 * eta * x)
+    (x - ((2 * eta) * x))
+    """
+
+    scalar: ClassVar[bool] = False
+
+    def __add__(self, other: Operand) -> Expression:
+        return Binary("+", self, lift(other))
+
+    def __radd__(self, other: Operand) -> Expression:
+        return Binary("+", lift(other), self)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return Binary("-", self, lift(other))
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return Binary("-", lift(other), self)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return Binary("*", self, lift(other))
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return Binary("*", lift(other), self)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return Binary("/", self, lift(other))
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return Binary("/", lift(other), self)
+
+    def __neg__(self) -> Expression:
+        return Binary("-", Constant(0.0), self)
+
+    def operands(self) -> tuple[Expression, ...]:
+        """The nodes this one is computed from."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Array(Expression):
+    """An n×p array known by name: a state or the gradient."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar(Expression):
+    """A number that may change from one iteration to the next: η_k, α_k, β_k."""
+
+    name: str
+    scalar: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Expression):
+    """A number that stands in the equation."""
+
+    value: float
+    scalar: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Expression):
+    """a + b, a − b, a · b or a / b."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+    @property
+    def scalar(self) -> bool:  # type: ignore[override]
+        """Whether both sides are numbers."""
+        return self.left.scalar and self.right.scalar
+
+    def operands(self) -> tuple[Expression, ...]:
+        """The two sides."""
+        return (self.left, self.right)
+
+    def __str__(self) -> str:
+        return f"({self.left} {self.operator} {self.right})"
+
+
+@dataclass(frozen=True, eq=False)
+class Power(Expression):
+    """The powerball σ(a, γ) = sign(a)|a|^γ."""
+
+    base: Expression
+    gamma: float
+
+    def operands(self) -> tuple[Expression, ...]:
+        """What is raised to the power."""
+        return (self.base,)
+
+    def __str__(self) -> str:
+        return f"power({self.base}, {self.gamma:g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Clamp(Expression):
+    """a, cut off at ±limit."""
+
+    base: Expression
+    limit: float
+
+    def operands(self) -> tuple[Expression, ...]:
+        """What is cut off."""
+        return (self.base,)
+
+    def __str__(self) -> str:
+        return f"clamp({self.base}, {self.limit:g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed(Expression):
+    """Rows combined over the graph: L·a, (I−W)·a or the mean of all rows. The first two send a over every edge."""
+
+    kind: MixKind
+    source: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        """What is sent."""
+        return (self.source,)
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.source})"
+
+
+@dataclass
+class RecordingNetwork:
+    """Stands in for the network while a step is recorded, and keeps what would be sent."""
+
+    exchanges: list[Mixed] = field(default_factory=list)
+
+    def _record(self, kind: MixKind, source: Expression) -> Expression:
+        self.exchanges.append(Mixed(kind, source))
+        return self.exchanges[-1]
+
+    def laplacian(self, source: Expression) -> Expression:
+        """L·source."""
+        return self._record("laplacian", source)
+
+    def disagreement(self, source: Expression) -> Expression:
+        """(I−W)·source."""
+        return self._record("disagreement", source)
+
+    def mix(self, source: Expression) -> Expression:
+        """W·source."""
+        return source - self.disagreement(source)
+
+    def mean(self, source: Expression) -> Expression:
+        """The mean of all rows, in every row."""
+        return self._record("mean", source)
+
+
+def lift(value: Operand) -> Expression:
+    """A number as a node; a node as it is."""
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, (int, float)):
+        return Constant(float(value))
+    raise TypeError(f"a step combines arrays and numbers, not {type(value).__name__}")
+
+
+def walk(*roots: Expression) -> Iterator[Expression]:
+    """Every node below the roots once, operands before the nodes that use them."""
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((operand, False) for operand in reversed(node.operands()))

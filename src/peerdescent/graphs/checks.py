@@ -1,0 +1,37 @@
+"""What every graph text is checked for, in one place so that every message has the same form."""
+
+from __future__ import annotations
+
+import math
+from typing import SupportsFloat
+
+from peerdescent.errors import InputError
+
+MOST_EDGES = 5_000_000  # about a gigabyte of tuples; beyond it a typing slip, not a graph
+
+
+def real(topology: str, name: str, value: SupportsFloat, most: float = math.inf, zero: bool = False) -> float:
+    """The number `value`, finite, above 0 (or 0 itself where `zero` allows it) and at most `most`.
+
+    >>> real("er", "P", 0.4, most=1)
+    0.4
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not (math.isfinite(number) and 0 <= number <= most and (zero or number > 0)):
+        wanted = (
+            "a positive number" if most == math.inf else f"{'at least' if zero else 'above'} 0 and at most {most:g}"
+        )
+        raise InputError(f"graph {topology}: {name} must be {wanted}, not {value!r}.")
+    return number
+
+
+def size(topology: str, n: int, edges: float) -> None:
+    """Refuse, before it is built, a graph which would fill the memory.
+
+    >>> size("ring", 10, 10)
+    """
+    if max(n, edges) > MOST_EDGES:
+        raise InputError(f"graph {topology}: that is more than {MOST_EDGES:,} agents or edges; choose smaller numbers.")

@@ -1,0 +1,100 @@
+"""Graphs from edge-list files: one edge per line, `i j` or `i j weight`."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+
+from peerdescent.errors import InputError
+from peerdescent.graphs.graph import Edge, Graph
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+def from_file(path: str | os.PathLike[str]) -> Graph:
+    """The graph in an edge-list file.
+
+    Each line is `i j` or `i j weight`, separated by spaces, tabs or commas; `#` starts a comment and blank
+    lines are skipped. Agents are numbered without holes from 0 or from 1: the smallest number in the file
+    tells which. Either every line has a weight or none has.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
+    ...     _ = file.write("# a path\\n1 2\\n2, 3\\n")
+    >>> from_file(file.name).edges
+    ((0, 1), (1, 2))
+    >>> os.remove(file.name)
+    """
+    name = os.fspath(path)
+    edges: dict[Edge, int] = {}  # and the line of each
+    weights: list[float] = []
+    for number, line in enumerate(_read(name).split("\n"), start=1):
+        fields = line.partition("#")[0].replace(",", " ").split()
+        if not fields:
+            continue
+        where = f"edge file {name!r}, line {number}"
+        edge = _edge(fields, where)
+        if edge in edges:
+            raise InputError(f"{where}: this edge is already on line {edges[edge]}; keep one of the two.")
+        weights += _weight(fields, where)
+        edges[edge] = number
+        if len(weights) not in (0, len(edges)):
+            raise InputError(f"{where}: some edges have a weight and some have none; weigh all edges or none.")
+    first, n = _numbering(edges, name)
+    try:
+        pairs = tuple((i - first, j - first) for i, j in edges)
+        return Graph(n, pairs, tuple(weights) or None, spec=f"file:{name}")
+    except InputError as error:
+        raise InputError(f"edge file {name!r}: {error}") from None
+
+
+def _read(name: str) -> str:
+    try:
+        with open(os.path.expanduser(name), encoding="utf-8-sig") as file:
+            text = file.read()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot read the edge file {name!r} ({reason}); give the path of a text file.") from None
+    except ValueError:  # not UTF-8, or a path no system accepts
+        text = "\0"
+    if "\0" in text:
+        raise InputError(f"the edge file {name!r} is not text; give a file with lines 'i j' or 'i j weight'.")
+    return text
+
+
+def _edge(fields: list[str], where: str) -> Edge:
+    if len(fields) not in (2, 3) or not all(_NUMBER.fullmatch(field) for field in fields[:2]):
+        found = " ".join(fields)[:60]
+        raise InputError(f"{where}: expected 'i j' or 'i j weight' with whole numbers i and j, found {found!r}.")
+    i, j = int(fields[0]), int(fields[1])
+    if i == j:
+        raise InputError(f"{where}: the edge joins agent {i} to itself; remove the line.")
+    return (i, j) if i < j else (j, i)
+
+
+def _weight(fields: list[str], where: str) -> list[float]:
+    """The weight on a line, or nothing."""
+    if len(fields) == 2:
+        return []
+    try:
+        weight = float(fields[2])
+    except ValueError:
+        weight = math.nan
+    if not (math.isfinite(weight) and weight > 0):
+        raise InputError(f"{where}: the weight must be a positive number, not {fields[2][:60]!r}.")
+    return [weight]
+
+
+def _numbering(edges: dict[Edge, int], name: str) -> tuple[int, int]:
+    """The first agent's number and how many agents there are."""
+    if not edges:
+        raise InputError(f"the edge file {name!r} holds no edges; write one per line as 'i j' or 'i j weight'.")
+    agents = sorted({agent for edge in edges for agent in edge})
+    first = agents[0]
+    if first > 1:
+        raise InputError(f"edge file {name!r}: the smallest agent is {first}; number the agents from 0 or from 1.")
+    for expected, agent in enumerate(agents, start=first):
+        if agent != expected:
+            raise InputError(f"edge file {name!r}: agent {expected} has no edge; number the agents without holes.")
+    return first, len(agents)

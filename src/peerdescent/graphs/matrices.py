@@ -1,0 +1,164 @@
+"""Laplacians and mixing matrices: one edge weighting each, as sparse matrices.
+
+A weighting w gives each edge a positive number. Its Laplacian and its mixing matrix are
+
+    L = Σ_(i,j) w_ij (e_i − e_j)(e_i − e_j)ᵀ,        W = I − L,
+
+so L1 = 0 and W is symmetric with rows that sum to one, whatever w is. Rows list the agent itself and its
+neighbours in increasing order; the diagonal is always stored, even where it is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from peerdescent.checks import did_you_mean
+from peerdescent.errors import InputError
+
+if TYPE_CHECKING:
+    from peerdescent.graphs.graph import Graph
+
+Weights = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """A named way to weigh the edges of a graph: the function and one line about it."""
+
+    weigh: Callable[[Graph], Weights]
+    summary: str
+
+
+def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
+    """The Laplacian L of a graph, L_ij = −w_ij on edges and L_ii = Σ_j w_ij.
+
+    Args:
+        graph: who talks to whom.
+        kind: `KIND[:SCALE]`, a name in `LAPLACIANS` and a positive number which multiplies L.
+
+    >>> from peerdescent.graphs import path
+    >>> print(laplacian(path(3), "unit:0.5").toarray())
+    [[ 0.5 -0.5  0. ]
+     [-0.5  1.  -0.5]
+     [ 0.  -0.5  0.5]]
+    """
+    name, colon, text = str(kind).partition(":")
+    weigh = _lookup(LAPLACIANS, "Laplacian", name).weigh
+    scale = _scale(kind, text) if colon else 1.0
+    with np.errstate(over="ignore"):  # told below, in words
+        weights = scale * weigh(graph)
+        diagonal = _row_sums(graph, weights)
+    if not (np.isfinite(diagonal).all() and (weights > 0).all()):
+        raise InputError(f"Laplacian {kind!r} leaves the range of float64; choose weights and SCALE nearer to 1.")
+    return _matrix(graph, -weights, diagonal)
+
+
+def mixing(graph: Graph, kind: str = "metropolis") -> csr_array:
+    """The mixing matrix W of a graph: symmetric, nonnegative, doubly stochastic.
+
+    Args:
+        graph: who talks to whom; its own edge weights play no part.
+        kind: a name in `MIXINGS`.
+
+    >>> from peerdescent.graphs import path
+    >>> print(mixing(path(3), "lazy").toarray().round(3))
+    [[0.833 0.167 0.   ]
+     [0.167 0.667 0.167]
+     [0.    0.167 0.833]]
+    """
+    weights = _lookup(MIXINGS, "mixing matrix", str(kind)).weigh(graph)
+    return _matrix(graph, weights, 1.0 - _row_sums(graph, weights))
+
+
+def _unit(graph: Graph) -> Weights:
+    return np.ones(len(graph.edges))
+
+
+def _metropolis(graph: Graph) -> Weights:
+    degrees = graph.degrees[graph.pairs].astype(np.float64)
+    return np.asarray(1.0 / (1.0 + degrees.max(axis=1)), dtype=np.float64)
+
+
+def _own(graph: Graph) -> Weights:
+    if graph.weights is None and graph.edges:
+        raise InputError(
+            f"the Laplacian 'weighted' needs edge weights and {graph} has none; "
+            "give a third column in the edge file, or use 'unit' or 'metropolis'."
+        )
+    return np.array(graph.weights or (), dtype=np.float64)
+
+
+def _lazy(graph: Graph) -> Weights:
+    return 0.5 * _metropolis(graph)
+
+
+def _max_degree(graph: Graph) -> Weights:
+    return np.full(len(graph.edges), 1.0 / (1.0 + graph.degrees.max()))
+
+
+def _uniform(graph: Graph) -> Weights:
+    if len(graph.edges) != graph.n * (graph.n - 1) // 2:
+        raise InputError(
+            f"the mixing matrix 'uniform' needs every agent to hear every other, and in {graph} they do not; "
+            f"use complete:{graph.n}, or the mixing 'metropolis'."
+        )
+    return np.full(len(graph.edges), 1.0 / graph.n)
+
+
+LAPLACIANS: Mapping[str, Weighting] = MappingProxyType(
+    {
+        "metropolis": Weighting(_metropolis, "L = I − W with Metropolis weights, 1/(1 + max(deg_i, deg_j))"),
+        "unit": Weighting(_unit, "L = Deg − A, every edge weighs 1"),
+        "weighted": Weighting(_own, "the graph's own edge weights"),
+    }
+)
+
+MIXINGS: Mapping[str, Weighting] = MappingProxyType(
+    {
+        "metropolis": Weighting(_metropolis, "w_ij = 1/(1 + max(deg_i, deg_j))"),
+        "lazy": Weighting(_lazy, "(I + W)/2 with Metropolis W: no negative eigenvalue"),
+        "max-degree": Weighting(_max_degree, "w_ij = 1/(1 + largest degree)"),
+        "uniform": Weighting(_uniform, "11ᵀ/n, exact averaging; complete graphs only"),
+    }
+)
+
+
+def _lookup(table: Mapping[str, Weighting], what: str, name: str) -> Weighting:
+    if name in table:
+        return table[name]
+    raise InputError(f"there is no {what} {name!r}{did_you_mean(name, table)}; use one of {', '.join(table)}.")
+
+
+def _scale(kind: str, text: str) -> float:
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = math.nan
+    if not (math.isfinite(scale) and scale > 0):
+        raise InputError(f"Laplacian {kind!r}: SCALE must be a positive number, not {text!r}; e.g. unit:0.5.")
+    return scale
+
+
+def _row_sums(graph: Graph, weights: Weights) -> Weights:
+    i, j = graph.pairs.T
+    ends = np.concatenate([i, j])
+    sums = np.bincount(ends, weights=np.concatenate([weights, weights]), minlength=graph.n)
+    return np.asarray(sums, dtype=np.float64)
+
+
+def _matrix(graph: Graph, edges: Weights, diagonal: Weights) -> csr_array:
+    i, j = graph.pairs.T
+    agents = np.arange(graph.n)
+    rows, columns = np.concatenate([i, j, agents]), np.concatenate([j, i, agents])
+    values = np.concatenate([edges, edges, diagonal])
+    matrix = coo_array((values, (rows, columns)), shape=(graph.n, graph.n)).tocsr()
+    matrix.sum_duplicates()  # canonical: sorted, and explicit zeros stay
+    return matrix

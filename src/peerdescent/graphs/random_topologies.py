@@ -1,0 +1,123 @@
+"""Topologies drawn at random: a function of their numbers and a seed, always connected.
+
+One agent has nobody to talk to, so N = 1 is a lone agent whatever the other numbers say.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+
+from peerdescent.checks import whole
+from peerdescent.errors import InputError
+from peerdescent.graphs import checks
+from peerdescent.graphs.graph import Graph
+
+DRAWS = 1000
+
+
+def erdos_renyi(n: int, probability: float, seed: int = 0) -> Graph:
+    """Each pair of agents is joined with some probability, redrawn until connected.
+
+    >>> erdos_renyi(10, 0.4, seed=3).spec
+    'er:10:0.4:seed=3'
+    """
+    n, seed = _agents_and_seed("er", n, seed)
+    p = checks.real("er", "P", probability, most=1)
+    checks.size("er", n, p * n * (n - 1) / 2)
+    spec = f"er:{n}:{p}:seed={seed}"
+    return _draw(n, seed, spec, "the probability P", lambda rng: nx.fast_gnp_random_graph(n, p, seed=rng))
+
+
+def regular(n: int, degree: int, seed: int = 0) -> Graph:
+    """Every agent has the same number of neighbours, otherwise at random, redrawn until connected.
+
+    >>> regular(8, 3).degrees.tolist()
+    [3, 3, 3, 3, 3, 3, 3, 3]
+    """
+    n, seed = _agents_and_seed("regular", n, seed)
+    d = whole("graph regular: D", degree, 0 if n == 1 else 1)
+    _below("regular", "D", d, n)
+    checks.size("regular", n, n * d // 2)
+    if n > 1 and n * d % 2:
+        raise InputError(f"graph regular: N·D must be even, but {n}·{d} is odd; change N or D by one.")
+    if d == 1 and n > 2:
+        raise InputError(f"graph regular: D = 1 cannot connect {n} agents; choose D of at least 2.")
+
+    def draw(rng: random.Random) -> Any:
+        if 2 * d < n:
+            return nx.random_regular_graph(d, n, seed=rng)
+        # pairing at random hardly ever succeeds in a dense graph, but does so in its complement
+        return nx.complement(nx.random_regular_graph(n - 1 - d, n, seed=rng))
+
+    return _draw(n, seed, f"regular:{n}:{d}:seed={seed}", "the degree D", draw)
+
+
+def geometric(n: int, radius: float, seed: int = 0) -> Graph:
+    """Agents at random places in the unit square, joined when within a radius, redrawn until connected.
+
+    >>> geometric(10, 0.5).spec
+    'geometric:10:0.5:seed=0'
+    """
+    n, seed = _agents_and_seed("geometric", n, seed)
+    r = checks.real("geometric", "R", radius)
+    checks.size("geometric", n, min(1.0, math.pi * min(r, 1.0) ** 2) * n * (n - 1) / 2)
+    spec = f"geometric:{n}:{r}:seed={seed}"
+    return _draw(n, seed, spec, "the radius R", lambda rng: nx.random_geometric_graph(n, r, seed=rng))
+
+
+def watts_strogatz(n: int, k: int, probability: float, seed: int = 0) -> Graph:
+    """A small world: a ring joined to its K nearest (K even), each edge rewired with some probability.
+
+    >>> print(watts_strogatz(10, 4, 0.3))
+    ws:10:4:0.3:seed=0 (10 agents, 20 edges)
+    """
+    n, seed = _agents_and_seed("ws", n, seed)
+    k = whole("graph ws: K", k, 2)
+    p = checks.real("ws", "P", probability, most=1, zero=True)
+    _below("ws", "K", k, n)
+    checks.size("ws", n, n * k // 2)
+    if k % 2:
+        raise InputError(f"graph ws: K must be even, half on each side, not {k}; use {k - 1} or {k + 1}.")
+    spec = f"ws:{n}:{k}:{p}:seed={seed}"
+    return _draw(n, seed, spec, "K", lambda rng: nx.watts_strogatz_graph(n, k, p, seed=rng))
+
+
+def barabasi_albert(n: int, m: int, seed: int = 0) -> Graph:
+    """Agents arrive one by one and join M earlier ones, popular ones rather: a few hubs, many leaves.
+
+    >>> print(barabasi_albert(10, 2))
+    ba:10:2:seed=0 (10 agents, 16 edges)
+    """
+    n, seed = _agents_and_seed("ba", n, seed)
+    m = whole("graph ba: M", m, 1)
+    _below("ba", "M", m, n)
+    checks.size("ba", n, n * m)
+    spec = f"ba:{n}:{m}:seed={seed}"
+    return _draw(n, seed, spec, "M", lambda rng: nx.barabasi_albert_graph(n, m, seed=rng))
+
+
+def _agents_and_seed(topology: str, n: int, seed: int) -> tuple[int, int]:
+    n = whole(f"graph {topology}: N", n, 1)
+    checks.size(topology, n, n)
+    return n, whole(f"graph {topology}: seed", seed, 0)
+
+
+def _below(topology: str, name: str, value: int, n: int) -> None:
+    if n > 1 and value >= n:
+        raise InputError(f"graph {topology}: {name} must be below the {n} agents, not {value}; lower {name}.")
+
+
+def _draw(n: int, seed: int, spec: str, knob: str, draw: Callable[[random.Random], Any]) -> Graph:
+    if n == 1:
+        return Graph(1, (), spec=spec)
+    rng = random.Random(seed)
+    for _ in range(DRAWS):
+        g = draw(rng)
+        if nx.is_connected(g):
+            return Graph(n, tuple(g.edges()), spec=spec)
+    raise InputError(f"graph {spec}: none of {DRAWS} draws was connected; {knob} is too small, raise it.")

@@ -1,0 +1,138 @@
+"""Graphs as short texts, `ring:10` or `er:10:0.4:seed=3`, and the one list of what such a text may say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import networkx as nx
+
+from peerdescent.checks import did_you_mean
+from peerdescent.errors import InputError
+from peerdescent.graphs import files, topologies
+from peerdescent.graphs import random_topologies as drawn
+from peerdescent.graphs.graph import Graph, from_networkx
+
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """An entry of `TOPOLOGIES`.
+
+    Args:
+        make: the function which returns the graph.
+        form: the text's form, numbers in capitals: `er:N:P`.
+        summary: one line about it.
+        seeded: whether the text may end in `:seed=S`.
+    """
+
+    make: Callable[..., Graph]
+    form: str
+    summary: str
+    seeded: bool = False
+
+    @property
+    def usage(self) -> str:
+        """How to write it, e.g. `er:N:P[:seed=S]`."""
+        return self.form + "[:seed=S]" * self.seeded
+
+
+_ENTRIES = (
+    Topology(topologies.ring, "ring:N", "N agents in a circle"),
+    Topology(topologies.path, "path:N", "N agents in a line"),
+    Topology(topologies.star, "star:N", "one agent in the middle, joined to N−1 others"),
+    Topology(topologies.complete, "complete:N", "everyone joined to everyone"),
+    Topology(topologies.grid, "grid:R:C", "R rows by C columns"),
+    Topology(topologies.torus, "torus:R:C", "a grid with opposite sides joined"),
+    Topology(topologies.hypercube, "hypercube:D", "2^D agents, joined where their numbers differ in one bit"),
+    Topology(topologies.exponential, "exponential:N", "agent i joined to i ± 1, 2, 4, 8, … around a circle"),
+    Topology(drawn.erdos_renyi, "er:N:P", "Erdős–Rényi: each pair joined with probability P", True),
+    Topology(drawn.regular, "regular:N:D", "random, every agent with D neighbours", True),
+    Topology(drawn.geometric, "geometric:N:R", "random places in the unit square, joined within radius R", True),
+    Topology(drawn.watts_strogatz, "ws:N:K:P", "small world: K nearest on a ring, rewired with probability P", True),
+    Topology(drawn.barabasi_albert, "ba:N:M", "growing hubs: each newcomer joins M earlier agents", True),
+    Topology(topologies.authors10, "authors10", "the ten agents of the public code of DSGPA's authors"),
+    Topology(files.from_file, "file:PATH", "edge-list file, lines 'i j' or 'i j weight'"),
+)
+
+TOPOLOGIES: Mapping[str, Topology] = MappingProxyType({entry.form.partition(":")[0]: entry for entry in _ENTRIES})
+
+
+def parse(spec: str) -> Graph:
+    """The graph which a text describes; `TOPOLOGIES` lists the forms.
+
+    >>> parse("grid:2:3").n
+    6
+    >>> parse("er:10:0.4").spec
+    'er:10:0.4:seed=0'
+    """
+    if not isinstance(spec, str):
+        raise InputError(f"a graph must be a text such as 'ring:10', not {spec!r}.")
+    name, _, rest = spec.strip().partition(":")
+    if name not in TOPOLOGIES:
+        raise InputError(_unknown(spec, name))
+    topology = TOPOLOGIES[name]
+    if topology.form == "file:PATH":  # a path may itself contain colons
+        if not rest:
+            raise InputError(f"graph {spec!r}: the path is missing; write it as {topology.usage}.")
+        return topology.make(rest)
+    parts = spec.strip().split(":")[1:]
+    options: dict[str, int] = {}
+    if parts and parts[-1].startswith("seed="):
+        options["seed"] = _seed(spec, topology, parts.pop())
+    labels = topology.form.split(":")[1:]
+    if len(parts) != len(labels):
+        raise InputError(f"graph {spec!r}: the number of parts is wrong; {_write(topology)}")
+    numbers = [_number(spec, topology, label, text) for label, text in zip(labels, parts, strict=True)]
+    return topology.make(*numbers, **options)
+
+
+def as_graph(graph: object) -> Graph:
+    """A `Graph` from a `Graph`, a networkx graph or a text for `parse`.
+
+    >>> as_graph("ring:3") == as_graph(as_graph("complete:3"))
+    True
+    """
+    if isinstance(graph, Graph):
+        return graph
+    if isinstance(graph, str):
+        return parse(graph)
+    if isinstance(graph, nx.Graph):
+        return from_networkx(graph)
+    raise InputError(
+        f"cannot make a graph from {type(graph).__name__}; give a text such as 'ring:10', a Graph or a networkx graph."
+    )
+
+
+def _write(topology: Topology) -> str:
+    return f"write it as {topology.usage}."
+
+
+def _unknown(spec: str, name: str) -> str:
+    # the Python names count as near misses too: 'erdos-renyi' should lead to 'er'
+    names = {entry.make.__name__.replace("_", "-"): key for key, entry in TOPOLOGIES.items()}
+    exact = names.get(name.lower().replace("_", "-"))
+    hint = f" (did you mean {exact!r}?)" if exact else did_you_mean(name, TOPOLOGIES)
+    return f"graph {spec!r}: there is no topology {name!r}{hint}; use one of {', '.join(TOPOLOGIES)}."
+
+
+def _seed(spec: str, topology: Topology, part: str) -> int:
+    text = part.removeprefix("seed=")
+    if not topology.seeded:
+        raise InputError(f"graph {spec!r}: nothing is random here, so seed has no meaning; {_write(topology)}")
+    if not _WHOLE.fullmatch(text):
+        raise InputError(f"graph {spec!r}: the seed must be a whole number, not {text!r}; {_write(topology)}")
+    return int(text)
+
+
+def _number(spec: str, topology: Topology, label: str, text: str) -> Any:
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"graph {spec!r}: {label} must be a number, not {text!r}; {_write(topology)}") from None

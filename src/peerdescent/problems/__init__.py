@@ -1,0 +1,27 @@
+"""What is minimised: any module, loss and shards; the paper's network; quadratics; nonconvex logistic regression."""
+
+from peerdescent.problems.base import Oracle, Problem
+from peerdescent.problems.logistic import LogisticNonconvex, logistic_nonconvex
+from peerdescent.problems.mnist_nn import MnistNN, SigmoidNet, risk
+from peerdescent.problems.quadratic import Quadratic, quadratic
+from peerdescent.problems.registry import PROBLEMS, make, register
+from peerdescent.problems.sampled import Sampled
+from peerdescent.problems.supervised import Supervised, supervised
+
+__all__ = [
+    "PROBLEMS",
+    "LogisticNonconvex",
+    "MnistNN",
+    "Oracle",
+    "Problem",
+    "Quadratic",
+    "Sampled",
+    "SigmoidNet",
+    "Supervised",
+    "logistic_nonconvex",
+    "make",
+    "quadratic",
+    "register",
+    "risk",
+    "supervised",
+]

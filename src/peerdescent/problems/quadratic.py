@@ -1,0 +1,132 @@
+"""Quadratic costs with a known optimum: where theory can be checked to the last digit."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from peerdescent.data import stream
+from peerdescent.errors import InputError
+from peerdescent.problems.base import Oracle, Problem
+
+NOISE_BLOCK = 64
+"""Iterations whose noise is drawn at once."""
+
+
+class Quadratic(Problem):
+    r"""f_i(x) = ½ (x − c_i)ᵀ A_i (x − c_i), with noise of known variance on its gradients.
+
+    The optimum solves (Σ A_i) x = Σ A_i c_i.
+
+    Args:
+        A: n symmetric positive semidefinite p×p matrices, or n rows of p diagonals.
+        c: n centres, n×p.
+        noise: standard deviation of each entry of a one-sample gradient; a minibatch of B has noise/√B.
+        start: the starting points, n×p or one row; zeros unless given.
+
+    >>> problem = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
+    >>> problem.optimum()
+    tensor([0.3333], dtype=torch.float64)
+    """
+
+    name = "quadratic"
+    strategies = ("stacked",)
+
+    def __init__(self, A: ArrayLike, c: ArrayLike, noise: float = 0.0, start: ArrayLike | None = None) -> None:
+        self.c = torch.as_tensor(np.asarray(c), dtype=torch.float64)
+        self.A = torch.as_tensor(np.asarray(A), dtype=torch.float64)
+        if self.c.dim() != 2 or self.A.shape not in ((*self.c.shape,), (*self.c.shape, self.c.shape[1])):
+            raise InputError(
+                f"quadratic: c has shape {tuple(self.c.shape)} and A {tuple(self.A.shape)}; "
+                "expected c n×p and A n×p (diagonals) or n×p×p."
+            )
+        self.A = torch.diag_embed(self.A) if self.A.dim() == 2 else self.A
+        if not (torch.isfinite(self.A).all() and torch.isfinite(self.c).all() and noise >= 0):
+            raise InputError("quadratic: A and c must be finite and the noise not negative.")
+        self.agents, self.dimension = self.c.shape
+        self.noise = float(noise)
+        given = torch.zeros(self.dimension) if start is None else torch.as_tensor(np.asarray(start))
+        self._start = given.to(torch.float64).expand(self.agents, self.dimension).contiguous()
+
+    def start(self, seed: int) -> torch.Tensor:
+        """The given starting points."""
+        return self._start.to(self.device, self.dtype)
+
+    def oracle(
+        self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
+    ) -> Oracle:
+        """A_i(x − c_i) plus noise/√B; exact without a batch size."""
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"batch_size = {batch_size}: expected at least 1.")
+        return _NoisyGradient(self, batch_size, seed, agents)
+
+    def loss(self, x: torch.Tensor) -> float:
+        """f(x)."""
+        d = x - self.c.to(x)
+        return float(torch.einsum("np,npq,nq->", d, self.A.to(x), d) / (2 * self.agents))
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """∇f(x)."""
+        return torch.einsum("npq,nq->p", self.A.to(x), x - self.c.to(x)) / self.agents
+
+    def optimum(self) -> torch.Tensor:
+        """The solution of (Σ A_i) x = Σ A_i c_i."""
+        pull = torch.einsum("npq,nq->p", self.A, self.c)
+        solution: torch.Tensor = torch.linalg.lstsq(self.A.sum(0), pull[:, None]).solution
+        return solution[:, 0]
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Quadratic:
+        """The same problem on another device, in another precision."""
+        new = copy.copy(self)
+        new.device, new.dtype = device, dtype
+        return new
+
+
+class _NoisyGradient:
+    def __init__(self, problem: Quadratic, batch_size: int | None, seed: int, agents: range) -> None:
+        self.A = problem.A[agents.start : agents.stop].to(problem.device, problem.dtype)
+        self.c = problem.c[agents.start : agents.stop].to(problem.device, problem.dtype)
+        self.noise = 0.0 if batch_size is None else problem.noise / batch_size**0.5
+        self.seed, self.agents = seed, agents
+        self._drawn: tuple[int, torch.Tensor] = (-1, torch.empty(0))
+
+    def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
+        torch.bmm(self.A, (points - self.c)[:, :, None], out=out[:, :, None])
+        if self.noise:
+            out.add_(self._noise(k, points), alpha=self.noise)
+
+    def _noise(self, k: int, like: torch.Tensor) -> torch.Tensor:
+        block, place = divmod(k, NOISE_BLOCK)
+        if self._drawn[0] != block:
+            shape = (NOISE_BLOCK, like.shape[1])
+            drawn = [stream(self.seed, "noise", agent, block).standard_normal(shape) for agent in self.agents]
+            self._drawn = block, torch.from_numpy(np.stack(drawn, axis=1)).to(like)
+        return self._drawn[1][place]
+
+
+def quadratic(
+    agents: int = 10,
+    dimension: int = 10,
+    condition: float = 10.0,
+    spread: float = 1.0,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> Quadratic:
+    """A random quadratic problem: A_i = QᵀDQ with eigenvalues in [1/condition, 1], c_i = N(0, spread²).
+
+    >>> quadratic(agents=4, dimension=3).agents
+    4
+    """
+    if agents < 1 or dimension < 1 or condition < 1:
+        raise InputError("quadratic: agents and dimension must be at least 1, and condition at least 1.")
+    A, c = [], []
+    for agent in range(agents):
+        random = stream(seed, "quadratic", agent)
+        basis = np.linalg.qr(random.standard_normal((dimension, dimension)))[0]
+        eigenvalues = condition ** -random.uniform(0, 1, dimension)
+        A.append(basis.T @ np.diag(eigenvalues) @ basis)
+        c.append(spread * random.standard_normal(dimension))
+    return Quadratic(np.stack(A), np.stack(c), noise)

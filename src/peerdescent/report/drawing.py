@@ -1,0 +1,152 @@
+"""Pictures of graphs, and what all pictures share: colours, safe texts and saving."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import networkx as nx
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
+from numpy.typing import NDArray
+
+from peerdescent.engine.checkpoint import write_atomically
+from peerdescent.errors import InputError
+from peerdescent.graphs import Graph, spectrum
+
+# Okabe and Ito's, told apart by colour-blind eyes, without the yellow that vanishes on paper
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LABELLED = 60
+"""Up to this many agents a graph is drawn with their numbers."""
+_saving = threading.Lock()
+
+
+def readable(text: str) -> str:
+    """The text as matplotlib should take it: mathematics where dollars enclose such, else as it stands."""
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        text = text.replace("$", r"\$")
+    return text
+
+
+def settle(figure: Figure) -> None:
+    """Lay the figure out once and for all: every further layout would move things by a hair, and so the bytes.
+
+    Who changes a figure afterwards can say `figure.set_layout_engine("constrained")`.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
+def topology(graph: Graph) -> Figure:
+    """The graph, agents numbered from 1, with its size, diameter and Laplacian eigenvalues underneath.
+
+    >>> from peerdescent.graphs import ring
+    >>> print(topology(ring(4)).axes[0].get_xlabel())
+    4 agents, 4 edges, degree 2, diameter 2
+    unit Laplacian: ρ(L) = 4, ρ₂(L) = 2
+    """
+    roomy = graph.n <= 20
+    figure = Figure(figsize=(5.4, 5.4) if roomy else (6.8, 6.8), layout="constrained")
+    axes = figure.subplots()
+    places = _places(graph)
+    # beyond some thousands, edges as vectors make a file that no viewer opens
+    many = len(graph.edges) > 5000
+    width = min(1.3, max(0.35, 200 / (1 + len(graph.edges))))
+    lines = LineCollection(list(places[graph.pairs]), colors="0.6", linewidths=width, rasterized=many, zorder=1)
+    axes.add_collection(lines)
+    area = 330 if roomy else 150 if graph.n <= LABELLED else max(4, 4000 / graph.n)
+    dots: dict[str, Any] = {
+        "color": COLOURS[0],
+        "edgecolors": "white",
+        "linewidths": 0.4,
+        "zorder": 2,
+        "clip_on": False,
+    }
+    axes.scatter(places[:, 0], places[:, 1], s=area, **dots)
+    if graph.n <= LABELLED:
+        text: dict[str, Any] = {"color": "white", "size": 10 if roomy else 7, "ha": "center", "va": "center_baseline"}
+        for number, (x, y) in enumerate(places, start=1):
+            axes.text(x, y, str(number), zorder=3, **text)
+    axes.set(aspect="equal", xticks=[], yticks=[], title=readable(graph.spec))
+    axes.margins(0.08)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel(_caption(graph), color="0.25", labelpad=10)
+    settle(figure)
+    return figure
+
+
+def _caption(graph: Graph) -> str:
+    ends = spectrum(graph.laplacian("unit"), graph.mixing())
+    low, high = int(graph.degrees.min()), int(graph.degrees.max())
+    size = str(graph).rpartition("(")[2].rstrip(")")  # "10 agents, 11 edges", singular where it is one
+    degree = f"degree {low}" if low == high else f"degree {low}–{high}"
+    return (
+        f"{size}, {degree}, diameter {graph.diameter()}\nunit Laplacian: ρ(L) = {ends.rho:.4g}, ρ₂(L) = {ends.rho2:.4g}"
+    )
+
+
+def _places(graph: Graph) -> NDArray[np.float64]:
+    """Where the agents stand: n×2, the same at every call."""
+    kind, *numbers = graph.spec.split(":")
+    if kind == "grid":
+        rows, columns = map(int, numbers)
+        down, across = np.divmod(np.arange(rows * columns), columns)
+        return np.stack([across, -down], axis=1).astype(np.float64)
+    found = _layout(graph, kind)
+    return np.array([found[agent] for agent in range(graph.n)], dtype=np.float64)
+
+
+def _layout(graph: Graph, kind: str) -> Any:
+    g, n = graph.to_networkx(), graph.n
+    hub = int(graph.degrees.argmax())
+    if len(graph.edges) == n - 1 and graph.degrees[hub] == n - 1:
+        return nx.shell_layout(g, [[hub], [agent for agent in g if agent != hub]])
+    if kind == "path":  # an arc, since a line would use none of the height
+        return {agent: (-np.cos(np.pi * agent / (n - 1)), np.sin(np.pi * agent / (n - 1))) for agent in g}
+    if graph.degrees.max() == graph.degrees.min() == 2:  # a ring, however its agents are numbered
+        return nx.circular_layout(list(nx.dfs_preorder_nodes(g, 0)))
+    if len(graph.edges) == n * (n - 1) // 2 or kind in ("exponential", "ws"):
+        return nx.circular_layout(g)
+    if n <= 150:
+        return nx.kamada_kawai_layout(g, weight=None)
+    # spring forces cost n² per step: the larger the graph, the fewer the steps
+    return nx.spring_layout(g, weight=None, seed=0, iterations=max(5, min(100, 100_000 // n)))
+
+
+def save(figure: Figure, path_without_suffix: str | os.PathLike[str]) -> list[Path]:
+    """Write a figure as PNG and as PDF with embedded TrueType fonts; the same data gives the same bytes.
+
+    >>> import tempfile
+    >>> from peerdescent.graphs import ring
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save(topology(ring(3)), f"{folder}/ring.3")]
+    ['ring.3.png', 'ring.3.pdf']
+    """
+    stem = Path(path_without_suffix)
+    written = []
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        for suffix, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
+            # joined by hand: with_suffix would take the 3 of ring.3 for a suffix
+            path = stem.with_name(f"{stem.name}.{suffix}")
+            write_atomically(path, _rendered(figure, suffix, metadata))
+            written.append(path)
+    except OSError as error:
+        raise InputError(f"cannot write the figure {stem}: {error.strerror or error}.") from error
+    return written
+
+
+def _rendered(figure: Figure, suffix: str, metadata: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    # the kind of font is a global setting of matplotlib, so threads take turns
+    with _saving, matplotlib.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(file, format=suffix, dpi=150, metadata=metadata)
+    return file.getvalue()

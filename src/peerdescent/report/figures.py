@@ -1,0 +1,235 @@
+"""Pictures of runs, made without pyplot, so that threads and notebooks do not disturb each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from peerdescent.engine.metrics import Metrics
+from peerdescent.errors import InputError
+from peerdescent.report.drawing import COLOURS, readable, save, settle, topology
+from peerdescent.report.tables import byte_unit
+
+__all__ = ["comparison", "save", "topology"]
+
+Numbers = NDArray[np.float64]
+
+# coprime periods, so that 36 curves differ even where print or eye drops the colour
+STYLES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "<", "*", ">")
+
+
+class _Quantity(NamedTuple):
+    """A column of the metrics, as an axis shows it."""
+
+    key: str
+    label: str
+    scale: float = 1.0
+    """What the values are multiplied by."""
+
+
+@dataclass
+class _Curve:
+    """One method's metrics and how they are drawn."""
+
+    label: str
+    metrics: Metrics
+    look: dict[str, Any]
+    start: float
+    """Where along the marker spacing its first marker stands: curves that coincide keep theirs apart."""
+
+    def column(self, quantity: _Quantity) -> Numbers:
+        """The values in the axis's unit, NaN where they are absent or not finite."""
+        values = np.array(self.metrics[quantity.key], dtype=np.float64) * quantity.scale
+        return np.where(np.isfinite(values), values, np.nan)
+
+    @property
+    def name(self) -> str:
+        """How the legend calls it."""
+        text = readable(self.label + " (diverged)" * self.diverged)
+        return f" {text}" if text.startswith("_") else text  # legends hide what starts with an underscore
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the run ended by leaving the finite numbers."""
+        last = self.metrics[-1] if len(self.metrics) else {}
+        watched = [last[key] for key in ("loss", "consensus_error", "gradient_norm") if key in last]
+        return any(value is None or not math.isfinite(value) for value in watched)
+
+    @property
+    def silent(self) -> bool:
+        """Whether it never sent a byte, as a centralized method does."""
+        return not any(self.metrics["bytes_sent"])
+
+    def draw(self, axes: Axes, x: _Quantity, y: _Quantity, limits: tuple[float, float]) -> None:
+        """One line and, where the run broke, a cross; beyond the limits it goes on along the edge."""
+        across, up = self.column(x), self.column(y)
+        step = max(1, len(up) // 7)
+        axes.plot(across, up, markevery=(int(self.start * step), step), label=self.label, **self.look)
+        log = axes.get_yscale() == "log"
+        visible = np.flatnonzero(np.isfinite(across) & np.isfinite(up) & ((up > 0) | (not log)))
+        if self.diverged and len(visible):
+            end, colour = visible[-1], self.look["color"]
+            inside = np.clip(up, *limits)
+            beyond = np.where(inside == up, np.nan, inside)
+            axes.plot(across, beyond, ":", color=colour, clip_on=False)
+            cross = {"marker": "x", "markersize": 9, "markeredgewidth": 2.2, "color": colour}
+            axes.plot([across[end]], [inside[end]], clip_on=False, zorder=5, **cross)
+
+
+def comparison(curves: Mapping[str, Metrics], title: str = "") -> Figure:
+    """Methods side by side: risk, test accuracy and disagreement against iterations, bytes sent and time.
+
+    Rows and columns without any value are left out. A run that diverged ends in a cross; where its
+    values would flatten all the others, it goes on along the edge of the panel.
+
+    Args:
+        curves: by name of the method, the metrics of its run.
+        title: a line above the panels.
+
+    >>> rows = [{"iteration": k, "loss": 0.5**k, "bytes_sent": 80 * k, "seconds": k} for k in range(9)]
+    >>> figure = comparison({"d-sgd-1": Metrics(rows)})
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['iteration', 'sent (B)', 'computing time (s)']
+    """
+    if not curves:
+        raise InputError("there are no curves to draw: give at least one method and its metrics.")
+    drawn = [_curve(number, len(curves), *item) for number, item in enumerate(curves.items())]
+    columns, rows = _columns(drawn), _rows(drawn)
+    names = [curve.name for curve in drawn]
+    entries = max(1, min(5, len(names), int(38 * len(columns) / (max(map(len, names)) + 8))))
+    height = 2.35 * len(rows) + 0.23 * math.ceil(len(names) / entries) + 0.8
+    figure = Figure(figsize=(3.7 * len(columns) + 0.4, height), layout="constrained")
+    panels = figure.subplots(len(rows), len(columns), sharex="col", sharey="row", squeeze=False)
+    for line, y in zip(panels, rows, strict=True):
+        _row_of_panels(line, columns, y, drawn)
+    for axes, x in zip(panels[-1], columns, strict=True):
+        axes.set_xlabel(x.label)
+    figure.align_ylabels()
+    if title:
+        figure.suptitle(readable(title), fontsize=13)
+    handles = [Line2D([], [], **curve.look) for curve in drawn]
+    style = {"frameon": False, "fontsize": 9.5, "title_fontsize": 9, "handlelength": 3.6}
+    remarks = _remarks(drawn, rows, columns) or None
+    figure.legend(handles, names, loc="outside lower center", ncols=entries, title=remarks, **style)
+    settle(figure)
+    return figure
+
+
+def _curve(number: int, of: int, label: str, metrics: Metrics) -> _Curve:
+    look = {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": STYLES[number % len(STYLES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linewidth": 1.5,
+        "markersize": 7.0 if MARKERS[number % len(MARKERS)] in "P*" else 5.0,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.4,
+    }
+    return _Curve(label, metrics, look, number / of)
+
+
+def _columns(curves: list[_Curve]) -> list[_Quantity]:
+    """What the curves are drawn against."""
+    sent = max((float(n) for curve in curves for n in curve.metrics["bytes_sent"] if n), default=0.0)
+    size, unit = byte_unit(sent)
+    against = [_Quantity("iteration", "iteration")]
+    if sent > 0:
+        against.append(_Quantity("bytes_sent", f"sent ({unit})", 1 / size))
+    time = _Quantity("seconds", "computing time (s)")
+    return [*against, time] if _values(curves, time).size else against
+
+
+def _rows(curves: list[_Curve]) -> list[_Quantity]:
+    """What is drawn."""
+    wanted = (
+        _Quantity("loss", "risk"),
+        _Quantity("accuracy", "test accuracy (%)", 100.0),
+        _Quantity("consensus_error", "consensus error"),
+    )
+    return [quantity for quantity in wanted if _values(curves, quantity).size] or [wanted[0]]
+
+
+def _values(curves: list[_Curve], quantity: _Quantity) -> Numbers:
+    """All finite values of all curves."""
+    values: Numbers = np.concatenate([curve.column(quantity) for curve in curves] or [np.empty(0)])
+    return values[np.isfinite(values)]
+
+
+def _logarithmic(curves: list[_Curve], y: _Quantity) -> bool:
+    values = _values(curves, y)
+    if y.key == "consensus_error":  # agents that start together have none, so zeros are no reason against it
+        return bool((values > 0).any())
+    return y.key == "loss" and values.size > 0 and bool(0 < 10 * values.min() < values.max())
+
+
+def _row_of_panels(line: Any, columns: list[_Quantity], y: _Quantity, curves: list[_Curve]) -> None:
+    log = _logarithmic(curves, y)
+    limits = _limits(curves, y, log)
+    if log:
+        line[0].set_yscale("log", nonpositive="mask")
+    for axes, x in zip(line, columns, strict=True):
+        for curve in curves:
+            if not (x.key == "bytes_sent" and curve.silent):
+                curve.draw(axes, x, y, limits)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.9", linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.tick_params(labelsize=9)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=x.key == "iteration"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    line[0].set_ylabel(y.label)
+    if math.isfinite(limits[0]):
+        line[0].set_ylim(*limits)
+    if log:
+        _thin_log_ticks(line[0])
+
+
+def _limits(curves: list[_Curve], y: _Quantity, log: bool) -> tuple[float, float]:
+    """The edges of the axis, where diverged runs would flatten the others; infinite where all may be seen."""
+    settled = _values([curve for curve in curves if not curve.diverged], y)
+    broken = _values([curve for curve in curves if curve.diverged], y)
+    if log:
+        settled, broken = settled[settled > 0], broken[broken > 0]
+    if settled.size and broken.size:
+        low, high = float(settled.min()), float(settled.max())
+        room = (high - low) or abs(high) or 1.0
+        floor, ceiling = (low / 1e3, high * 1e3) if log else (low - room, high + room)
+        if broken.min() < floor or broken.max() > ceiling:
+            least, most = max(floor, min(low, broken.min())), min(ceiling, max(high, broken.max()))
+            return (least / 1.5, most) if log else (least - room / 20, most)
+    return -math.inf, math.inf
+
+
+def _thin_log_ticks(axes: Axes) -> None:
+    """Few labels, whatever the range: 1, 2, 5 within three decades, powers of ten beyond."""
+    low, high = axes.get_ylim()
+    narrow = high < 1e3 * low
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 40 * low else (1.0,), numticks=7))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    if narrow and low >= 1e-3 and high < 1e5:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _remarks(curves: list[_Curve], rows: list[_Quantity], columns: list[_Quantity]) -> str:
+    """What a panel cannot show, in words."""
+    remarks = []
+    silent = ", ".join(readable(curve.label) for curve in curves if curve.silent)
+    if silent and any(x.key == "bytes_sent" for x in columns):
+        remarks.append(f"Not shown against bytes, since nothing was sent: {silent}.")
+    for y in rows:
+        if y.key == "consensus_error" and _logarithmic(curves, y):
+            agreeing = [curve for curve in curves if np.nanmax([*curve.column(y), -1.0]) == 0]
+            if agreeing:
+                names = ", ".join(readable(curve.label) for curve in agreeing)
+                remarks.append(f"Consensus error 0 throughout: {names}.")
+    return "\n".join(remarks)

@@ -1,0 +1,109 @@
+"""What happens to a gradient before a method uses it: powerball, sign, clip. Every method takes them.
+
+A transform works entry by entry on tensors, NumPy arrays, numbers and recorded equations alike.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from peerdescent.errors import InputError
+from peerdescent.expressions import Clamp, Expression, Power
+
+
+def power(a: Any, gamma: float) -> Any:
+    """The powerball σ(a, γ) = sign(a)|a|^γ, entry by entry; γ = 0 is the sign.
+
+    >>> power(torch.tensor([-4.0, 0.0, 9.0]), 0.5)
+    tensor([-2.,  0.,  3.])
+    """
+    if gamma == 1:
+        return a
+    if isinstance(a, Expression):
+        return Power(a, gamma)
+    if not isinstance(a, torch.Tensor):
+        return np.sign(a) if gamma == 0 else np.sign(a) * np.abs(a) ** gamma
+    if gamma == 0:
+        return torch.sign(a)
+    magnitude = a.abs()
+    magnitude = magnitude.sqrt_() if gamma == 0.5 else magnitude.pow_(gamma)
+    return magnitude.copysign_(a)
+
+
+def check_gamma(gamma: float) -> None:
+    """Refuse γ outside [0, 1]; warn below 1/2, where the paper's theory does not reach."""
+    if not (isinstance(gamma, (int, float)) and 0 <= gamma <= 1):
+        raise InputError(f"gamma = {gamma!r} is outside [0, 1]: 1 leaves the gradient as it is, 0 keeps its sign.")
+    if gamma < 0.5:
+        warnings.warn(f"gamma = {gamma:g} is below 1/2, where the paper's theory does not reach.", stacklevel=3)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """The identity, and the base of all transforms; `a.then(b)` applies a first."""
+
+    def __call__(self, g: Any) -> Any:
+        """The gradient that the method sees."""
+        return g
+
+    def then(self, after: Transform) -> Transform:
+        """Both, this one first.
+
+        >>> float(Clip(1.0).then(Powerball(0.5))(torch.tensor(9.0)))
+        1.0
+        """
+        return Chain(self, after)
+
+
+@dataclass(frozen=True)
+class Powerball(Transform):
+    """σ(g, γ) = sign(g)|g|^γ with γ in [0, 1]."""
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+
+    def __call__(self, g: Any) -> Any:
+        return power(g, self.gamma)
+
+
+@dataclass(frozen=True)
+class Sign(Transform):
+    """sign(g), the limit γ → 0 of the powerball."""
+
+    def __call__(self, g: Any) -> Any:
+        return power(g, 0.0)
+
+
+@dataclass(frozen=True)
+class Clip(Transform):
+    """Each entry of g cut off at ±limit."""
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.limit) and self.limit > 0):
+            raise InputError(f"clip limit = {self.limit!r}: expected a positive number.")
+
+    def __call__(self, g: Any) -> Any:
+        if isinstance(g, Expression):
+            return Clamp(g, self.limit)
+        return g.clamp(-self.limit, self.limit) if isinstance(g, torch.Tensor) else np.clip(g, -self.limit, self.limit)
+
+
+@dataclass(frozen=True)
+class Chain(Transform):
+    """Two transforms in a row."""
+
+    first: Transform
+    second: Transform
+
+    def __call__(self, g: Any) -> Any:
+        return self.second(self.first(g))

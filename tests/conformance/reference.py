@@ -1,0 +1,363 @@
+"""Every method, agent by agent, as its equation reads: the yardstick the engine is measured with.
+
+Nothing here is fast and nothing here is shared with the library. Agents are rows; each method loops over
+agents, and each agent over its neighbours, in float64. Every function takes
+
+    x0          n×p starting points
+    L, W        n×n Laplacian and mixing matrix, dense (a method ignores the one its equation does not name)
+    gradient    gradient(i, x, k): agent i's minibatch gradient at the p-vector x, iteration k = 0, 1, …
+    iterations  T
+    transform   optional, applied to an agent's gradient before anything else is done with it
+
+and returns the T + 1 stacked iterates [x_0, x_1, …, x_T].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+Gradient = Callable[[int, np.ndarray, int], np.ndarray]
+Transform = Callable[[np.ndarray], np.ndarray]
+Trajectory = list[np.ndarray]
+
+
+def powerball(g: np.ndarray, gamma: float) -> np.ndarray:
+    """σ(g, γ) = sign(g) |g|^γ, elementwise; γ = 0 is the sign (and 0 stays 0)."""
+    powered: np.ndarray = np.sign(g) * np.abs(g) ** gamma
+    return powered
+
+
+def neighbours(A: np.ndarray, x: np.ndarray, i: int) -> np.ndarray:
+    """Row i of A x: Σ_j A_ij x_j over agent i itself and its neighbours."""
+    total = np.zeros(x.shape[1])
+    for j in range(len(x)):
+        if A[i, j] != 0:
+            total = total + A[i, j] * x[j]
+    return total
+
+
+def gradients(gradient: Gradient, x: np.ndarray, k: int, transform: Transform | None) -> np.ndarray:
+    """g(x): row i is agent i's (transformed) gradient at row i of x."""
+    g = np.zeros_like(x)
+    for i in range(len(x)):
+        g_i = np.array(gradient(i, x[i].copy(), k), dtype=np.float64)
+        g[i] = g_i if transform is None else transform(g_i)
+    return g
+
+
+def start(x0: np.ndarray) -> np.ndarray:
+    """x0 as a float64 n×p copy."""
+    x = np.array(x0, dtype=np.float64)
+    if x.ndim != 2:
+        raise ValueError(f"x0 must be n×p, got shape {x.shape}")
+    return x
+
+
+def dsgpa(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    alpha: float,
+    beta: float,
+    gamma: float = 1.0,
+    epsilon: float = 0.0,
+    power_on: Literal["gradient", "direction"] = "gradient",
+    dual: Literal["jacobi", "gauss-seidel"] = "jacobi",
+    transform: Transform | None = None,
+) -> Trajectory:
+    """DSGPA.
+
+    x⁺ = x − η_k (α_k Lx + β_k v + σ(g(x), γ)),  v⁺ = v + η_k β_k Lx,  v_0 = 0   (power on the gradient)
+    x⁺ = x − η_k (α_k Lx + σ(β_k v + g(x), γ)),  v⁺ as above                      (power on the direction)
+
+    η_k = η/(k+1)^ε, α_k = α(k+1)^ε, β_k = β(k+1)^ε for k = 0, 1, …
+    Jacobi: x⁺ uses v. Gauss–Seidel: x⁺ uses v⁺.
+    """
+    if power_on not in ("gradient", "direction"):
+        raise ValueError(f"power_on must be 'gradient' or 'direction', got {power_on!r}")
+    if dual not in ("jacobi", "gauss-seidel"):
+        raise ValueError(f"dual must be 'jacobi' or 'gauss-seidel', got {dual!r}")
+    x = start(x0)
+    v = np.zeros_like(x)
+    iterates = [x.copy()]
+    for k in range(iterations):
+        eta_k = eta / (k + 1) ** epsilon
+        alpha_k = alpha * (k + 1) ** epsilon
+        beta_k = beta * (k + 1) ** epsilon
+        g = gradients(gradient, x, k, transform)
+        x_next = np.zeros_like(x)
+        v_next = np.zeros_like(v)
+        for i in range(len(x)):
+            Lx_i = neighbours(L, x, i)
+            v_next[i] = v[i] + eta_k * beta_k * Lx_i
+            v_used = v[i] if dual == "jacobi" else v_next[i]
+            if power_on == "gradient":
+                step = alpha_k * Lx_i + beta_k * v_used + powerball(g[i], gamma)
+            else:
+                step = alpha_k * Lx_i + powerball(beta_k * v_used + g[i], gamma)
+            x_next[i] = x[i] - eta_k * step
+        x, v = x_next, v_next
+        iterates.append(x.copy())
+    return iterates
+
+
+def dm_sgd(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    beta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """DM-SGD: ũ = βu + g(x);  x⁺ = W(x − ηũ);  u⁺ = Wũ;  u_0 = 0."""
+    x = start(x0)
+    u = np.zeros_like(x)
+    iterates = [x.copy()]
+    for k in range(iterations):
+        g = gradients(gradient, x, k, transform)
+        u_tilde = np.zeros_like(x)
+        moved = np.zeros_like(x)
+        for i in range(len(x)):
+            u_tilde[i] = beta * u[i] + g[i]
+            moved[i] = x[i] - eta * u_tilde[i]
+        x_next = np.zeros_like(x)
+        u_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, moved, i)
+            u_next[i] = neighbours(W, u_tilde, i)
+        x, u = x_next, u_next
+        iterates.append(x.copy())
+    return iterates
+
+
+def d_sgd_1(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """D-SGD-1: x⁺ = Wx − ηg(x)."""
+    x = start(x0)
+    iterates = [x.copy()]
+    for k in range(iterations):
+        g = gradients(gradient, x, k, transform)
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, x, i) - eta * g[i]
+        x = x_next
+        iterates.append(x.copy())
+    return iterates
+
+
+def d_sgd_2(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    a: float,
+    b: float,
+    epsilon: float,
+    power: float = 0.3,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """D-SGD-2: x⁺ = x − β_k Lx − α_k g(x);  α_k = a/(εk+1), β_k = b/(εk+1)^power, k = 0, 1, …."""
+    x = start(x0)
+    iterates = [x.copy()]
+    for k in range(iterations):
+        alpha_k = a / (epsilon * k + 1)
+        beta_k = b / (epsilon * k + 1) ** power
+        g = gradients(gradient, x, k, transform)
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = x[i] - beta_k * neighbours(L, x, i) - alpha_k * g[i]
+        x = x_next
+        iterates.append(x.copy())
+    return iterates
+
+
+def d2(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """D²: x_1 = W(x_0 − ηg_0);  x⁺ = W(2x − x₋ − η(g − g₋)), g₋ as it was computed at x₋.
+
+    W is used as given: the caller makes sure that λmin(W) > −1/3.
+    """
+    x = start(x0)
+    x_before = g_before = None
+    iterates = [x.copy()]
+    for k in range(iterations):
+        g = gradients(gradient, x, k, transform)
+        moved = np.zeros_like(x)
+        for i in range(len(x)):
+            if x_before is None or g_before is None:
+                moved[i] = x[i] - eta * g[i]
+            else:
+                moved[i] = 2 * x[i] - x_before[i] - eta * (g[i] - g_before[i])
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, moved, i)
+        x, x_before, g_before = x_next, x, g
+        iterates.append(x.copy())
+    return iterates
+
+
+def d_sgt_1(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """D-SGT-1: x⁺ = Wx − ηy;  y⁺ = Wy + g(x⁺) − g(x);  y_0 = g_0.
+
+    g(x⁺) is the gradient at x⁺ of iteration k+1, so the last one asked for is of iteration T.
+    """
+    x = start(x0)
+    g = gradients(gradient, x, 0, transform)
+    y = g.copy()
+    iterates = [x.copy()]
+    for k in range(iterations):
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, x, i) - eta * y[i]
+        g_next = gradients(gradient, x_next, k + 1, transform)
+        y_next = np.zeros_like(y)
+        for i in range(len(x)):
+            y_next[i] = neighbours(W, y, i) + g_next[i] - g[i]
+        x, y, g = x_next, y_next, g_next
+        iterates.append(x.copy())
+    return iterates
+
+
+def d_sgt_2(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """D-SGT-2: x⁺ = W(x − ηy);  y⁺ = Wy + g(x⁺) − g(x);  y_0 = g_0.
+
+    g(x⁺) is the gradient at x⁺ of iteration k+1, so the last one asked for is of iteration T.
+    """
+    x = start(x0)
+    g = gradients(gradient, x, 0, transform)
+    y = g.copy()
+    iterates = [x.copy()]
+    for k in range(iterations):
+        moved = np.zeros_like(x)
+        for i in range(len(x)):
+            moved[i] = x[i] - eta * y[i]
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, moved, i)
+        g_next = gradients(gradient, x_next, k + 1, transform)
+        y_next = np.zeros_like(y)
+        for i in range(len(x)):
+            y_next[i] = neighbours(W, y, i) + g_next[i] - g[i]
+        x, y, g = x_next, y_next, g_next
+        iterates.append(x.copy())
+    return iterates
+
+
+def d_asg(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    beta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """D-ASG: y = (1+β)x − βx₋;  x⁺ = Wy − ηg(y);  x₋₁ = x_0."""
+    x = start(x0)
+    x_before = x.copy()
+    iterates = [x.copy()]
+    for k in range(iterations):
+        y = np.zeros_like(x)
+        for i in range(len(x)):
+            y[i] = (1 + beta) * x[i] - beta * x_before[i]
+        g = gradients(gradient, y, k, transform)
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, y, i) - eta * g[i]
+        x, x_before = x_next, x
+        iterates.append(x.copy())
+    return iterates
+
+
+def c_sgd(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """C-SGD: x⁺ = x − ηg, g = (1/n) Σ_i g_i(x) on the pooled data, from the mean of the rows of x0.
+
+    There is one agent, so `transform` acts on the pooled gradient. The n rows returned are identical.
+    """
+    n = len(start(x0))
+    x = start(x0).mean(axis=0)
+    iterates = [np.stack([x] * n)]
+    for k in range(iterations):
+        g = np.zeros_like(x)
+        for i in range(n):
+            g = g + np.array(gradient(i, x.copy(), k), dtype=np.float64) / n
+        x = x - eta * (g if transform is None else transform(g))
+        iterates.append(np.stack([x] * n))
+    return iterates
+
+
+# A partial's keywords are defaults: the caller may still give another epsilon.
+REFERENCES: dict[str, Callable[..., Trajectory]] = {
+    "dsgpa-f": dsgpa,
+    "dsgpa-t": partial(dsgpa, epsilon=1e-5),
+    "dsgpa-f-pb": dsgpa,
+    "dsgpa-t-pb": partial(dsgpa, epsilon=1e-5),
+    "dsgpa-f-pb-exact": partial(dsgpa, power_on="direction"),
+    "dsgpa-t-pb-exact": partial(dsgpa, power_on="direction", epsilon=1e-5),
+    "dm-sgd": dm_sgd,
+    "d-sgd-1": d_sgd_1,
+    "d-sgd-2": d_sgd_2,
+    "d2": d2,
+    "d-sgt-1": d_sgt_1,
+    "d-sgt-2": d_sgt_2,
+    "d-asg": d_asg,
+    "c-sgd": c_sgd,
+}
