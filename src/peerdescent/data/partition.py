@@ -77,13 +77,17 @@ def _parse(how: str) -> tuple[str, float]:
         near = difflib.get_close_matches(kind.lower(), ["iid", "label", "dirichlet"], n=1)
         hint = {"dirichlet": "dirichlet:A"}.get(near[0], near[0]) if near else ""
         suggestion = f"; did you mean '{hint}'?" if hint else "."
-        raise InputError(f"how is {how!r}, expected 'iid', 'label' or 'dirichlet:A' with a number A > 0{suggestion}")
+        raise InputError(
+            f"partition = {how!r}: expected 'iid', 'label' or 'dirichlet:A' with a number A > 0{suggestion}"
+        )
     try:
         concentration = float(number)
     except ValueError:
         concentration = math.nan
     if not (colon and 0 < concentration < math.inf):
-        raise InputError(f"how is {how!r}, expected 'dirichlet:A' with a finite number A > 0, such as 'dirichlet:0.5'.")
+        raise InputError(
+            f"partition = {how!r}: expected 'dirichlet:A' with a finite number A > 0, such as 'dirichlet:0.5'."
+        )
     return kind, concentration
 
 
@@ -92,9 +96,7 @@ def _labels(labels: ArrayLike, kind: str) -> NDArray[np.integer] | None:
     array = np.asarray(labels)
     if array.ndim == 0:
         if kind != "iid":
-            raise InputError(
-                f"how is {kind!r} but labels is only a number of samples; give the labels or use how='iid'."
-            )
+            raise InputError(f"partition = {kind!r} needs labels, and there are none: use iid.")
         return None
     if array.ndim != 1 or len(array) == 0 or not np.issubdtype(array.dtype, np.integer):
         raise InputError(
