@@ -2,6 +2,7 @@
 
 from peerdescent.problems.base import Oracle, Problem
 from peerdescent.problems.logistic import LogisticNonconvex, logistic_nonconvex
+from peerdescent.problems.mnist_cnn import MnistCNN, convolutional_net
 from peerdescent.problems.mnist_nn import MnistNN, SigmoidNet, risk
 from peerdescent.problems.quadratic import Quadratic, quadratic
 from peerdescent.problems.registry import PROBLEMS, make, register
@@ -11,6 +12,7 @@ from peerdescent.problems.supervised import Supervised, supervised
 __all__ = [
     "PROBLEMS",
     "LogisticNonconvex",
+    "MnistCNN",
     "MnistNN",
     "Oracle",
     "Problem",
@@ -18,6 +20,7 @@ __all__ = [
     "Sampled",
     "SigmoidNet",
     "Supervised",
+    "convolutional_net",
     "logistic_nonconvex",
     "make",
     "quadratic",

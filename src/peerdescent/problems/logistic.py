@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from peerdescent.checks import whole
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
 from peerdescent.errors import InputError
@@ -29,7 +30,7 @@ class LogisticNonconvex(Sampled):
         test: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
         super().__init__(inputs, labels, shards, test)
-        if regularisation < 0:
+        if not 0 <= regularisation < np.inf:
             raise InputError(f"regularisation = {regularisation}: expected a number that is not negative.")
         self.dimension, self.regularisation = inputs.shape[1], regularisation
 
@@ -75,6 +76,8 @@ def logistic_nonconvex(
     >>> logistic_nonconvex(agents=5, samples=100).sizes
     [16, 16, 16, 16, 16]
     """
+    whole("samples", samples, 1)
+    whole("dimension", dimension, 1)
     features, classes = _data(source, samples, dimension, seed)
     order = stream(seed, "split").permutation(len(features))
     cut = len(order) - len(order) // 5

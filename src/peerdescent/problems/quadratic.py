@@ -59,6 +59,8 @@ class Quadratic(Problem):
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
         """A_i(x − c_i) plus noise/√B; exact without a batch size."""
+        if strategy not in self.strategies:
+            raise InputError(f"gradients = {strategy!r}: {self.name} offers {', '.join(self.strategies)}.")
         if batch_size is not None and batch_size < 1:
             raise InputError(f"batch_size = {batch_size}: expected at least 1.")
         return _NoisyGradient(self, batch_size, seed, agents)
@@ -120,8 +122,8 @@ def quadratic(
     >>> quadratic(agents=4, dimension=3).agents
     4
     """
-    if agents < 1 or dimension < 1 or condition < 1:
-        raise InputError("quadratic: agents and dimension must be at least 1, and condition at least 1.")
+    if agents < 1 or dimension < 1 or not 1 <= condition < np.inf:
+        raise InputError("quadratic: agents, dimension and condition must be at least 1, and condition finite.")
     A, c = [], []
     for agent in range(agents):
         random = stream(seed, "quadratic", agent)

@@ -12,6 +12,7 @@ from peerdescent.checks import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.logistic import logistic_nonconvex
+from peerdescent.problems.mnist_cnn import MnistCNN
 from peerdescent.problems.mnist_nn import MnistNN
 from peerdescent.problems.quadratic import quadratic
 
@@ -68,15 +69,19 @@ def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Prob
 
 def _like(value: Any, default: Any, name: str) -> Any:
     """A text from the command line as the kind of number that the default is."""
-    if isinstance(default, str) or not isinstance(default, (int, float)):
+    if isinstance(default, bool) or not isinstance(default, (int, float)):
         return value
     try:
-        return type(default)(value)
-    except (TypeError, ValueError):
+        number = type(default)(value)
+        if isinstance(value, bool) or (isinstance(default, int) and number != float(value)):
+            raise ValueError
+        return number
+    except (TypeError, ValueError, OverflowError):
         kind = "a whole number" if isinstance(default, int) else "a number"
         raise InputError(f"{name} = {value!r}: expected {kind}.") from None
 
 
 register("mnist-nn", MnistNN, "400-50-10 sigmoid network on 5,000 MNIST digits, the paper's first experiment")
+register("mnist-cnn", MnistCNN, "convolutional network on all of MNIST, the paper's second experiment")
 register("quadratic", quadratic, "random quadratic costs with a known optimum")
 register("logistic-nonconvex", logistic_nonconvex, "logistic regression with a nonconvex regulariser")

@@ -31,6 +31,9 @@ class Sampled(Problem):
         test: inputs and targets for the accuracy, or None.
     """
 
+    evaluated: int = 0
+    """How many samples, an equal number of each agent's, f is measured on; 0 for all of them."""
+
     def __init__(
         self,
         inputs: torch.Tensor,
@@ -85,7 +88,7 @@ class Sampled(Problem):
         """∇f(x) on all data."""
         total, part_gradient = torch.zeros_like(x), torch.empty_like(x)[None]
         for weight, (inputs, targets) in self._parts():
-            self.stacked_gradient(x[None], inputs[None], targets[None], part_gradient)
+            self.looped_gradient(x[None], [inputs], [targets], part_gradient)  # it works where vmap does not
             total += weight * part_gradient[0]
         return total
 
@@ -98,12 +101,22 @@ class Sampled(Problem):
         return new
 
     def _parts(self) -> list[tuple[float, tuple[torch.Tensor, torch.Tensor]]]:
-        """All data in pieces with their weights in f: large ones if shards are even, else the shards."""
+        """What f is measured on, in pieces with their weights: large ones if shards are even, else the shards."""
+        each = self.evaluated // self.agents or None
         if not self.even:
-            return [(1 / self.agents, self.shard(i)) for i in range(self.agents)]
-        total, step = len(self.inputs), EVALUATED_AT_ONCE
+            shards = [self.shard(i) for i in range(self.agents)]
+            return [(1 / self.agents, (inputs[:each], targets[:each])) for inputs, targets in shards]
+        inputs, targets = self._first_of_each(each)
+        total, step = len(inputs), EVALUATED_AT_ONCE
         cuts = [slice(a, min(a + step, total)) for a in range(0, total, step)]
-        return [((cut.stop - cut.start) / total, (self.inputs[cut], self.targets[cut])) for cut in cuts]
+        return [((cut.stop - cut.start) / total, (inputs[cut], targets[cut])) for cut in cuts]
+
+    def _first_of_each(self, each: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """The first samples of every shard, for shards of one size."""
+        if each is None or each >= self.sizes[0]:
+            return self.inputs, self.targets
+        rows = (self.offsets[:-1, None] + torch.arange(each)).flatten().to(self.device)
+        return self.inputs[rows], self.targets[rows]
 
 
 class _SampledShards:

@@ -1,0 +1,70 @@
+"""Figures for a paper: the mean over seeds as a line, one standard deviation as a band."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from peerdescent.engine.metrics import Metrics
+from peerdescent.errors import InputError
+from peerdescent.report.drawing import COLOURS, readable, settle
+from peerdescent.report.figures import MARKERS, STYLES
+
+Numbers = NDArray[np.float64]
+QUANTITIES = {"loss": ("training loss", 1.0), "accuracy": ("test accuracy (%)", 100.0)}
+
+
+def learning_curves(
+    runs: Mapping[str, Sequence[Metrics]],
+    quantities: Sequence[str] = ("loss", "accuracy"),
+    per_epoch: float | None = None,
+    title: str = "",
+) -> Figure:
+    """One panel per quantity against iterations or, with the iterations of an epoch given, against epochs.
+
+    >>> table = Metrics([{"iteration": k, "loss": 1 / (k + 1), "accuracy": 0.5} for k in range(5)])
+    >>> figure = learning_curves({"d-sgd-1": [table, table]}, per_epoch=2)
+    >>> [axes.get_ylabel() for axes in figure.axes], figure.axes[0].get_xlabel()
+    (['training loss', 'test accuracy (%)'], 'epoch')
+    """
+    if not runs:
+        raise InputError("there are no curves to draw: give at least one method and its metrics.")
+    figure = Figure(figsize=(5.2 * len(quantities), 3.9 + 0.22 * math.ceil(len(runs) / 4)), layout="constrained")
+    for axes, key in zip(figure.subplots(1, len(quantities), squeeze=False)[0], quantities, strict=True):
+        _panel(axes, runs, key, per_epoch)
+    if title:
+        figure.suptitle(readable(title), fontsize=12)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    style = {"frameon": False, "fontsize": 9, "handlelength": 3.4}
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(runs)), **style)
+    settle(figure)
+    return figure
+
+
+def _panel(axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoch: float | None) -> None:
+    name, scale = QUANTITIES[key]
+    for number, (label, tables) in enumerate(runs.items()):
+        across, values = _stacked(tables, key)
+        across, values = across / (per_epoch or 1), values * scale
+        look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
+        marker = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5, "markevery": max(1, len(across) // 8)}
+        mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else 0.0
+        axes.plot(across, mean, label=readable(label), linewidth=1.5, **look, **marker)  # type: ignore[arg-type]
+        axes.fill_between(across, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
+    axes.set(xlabel="epoch" if per_epoch else "iteration", ylabel=name)
+    axes.grid(color="#e6e6e6")
+    axes.spines[["top", "right"]].set_visible(False)
+    if key == "loss":
+        axes.set_yscale("log")
+
+
+def _stacked(tables: Sequence[Metrics], key: str) -> tuple[Numbers, Numbers]:
+    """Iterations, and a row of values per seed, as far as all seeds go."""
+    length = min(len(table) for table in tables)
+    across = np.array(tables[0]["iteration"][:length], dtype=np.float64)
+    return across, np.array([table[key][:length] for table in tables], dtype=np.float64)

@@ -1,0 +1,90 @@
+"""Many runs side by side, one thread each; stopped at any moment, they go on where they were."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing.queues import Queue
+from pathlib import Path
+
+from peerdescent.engine.folder import read_experiment
+from peerdescent.engine.metrics import Row
+from peerdescent.experiments.runner import train_one
+from peerdescent.reproduce.studies import Part
+
+Report = Callable[[Part, int], None]
+_messages: Queue[tuple[int, int]] | None = None
+
+
+def carry_out(parts: Sequence[Part], out: Path, jobs: int, report: Report) -> None:
+    """Run what is not finished yet, `jobs` at a time; `report` hears how far each part is."""
+    todo = [i for i, part in enumerate(parts) if not finished(part, out)]
+    for i in set(range(len(parts))) - set(todo):
+        report(parts[i], parts[i].experiment.iterations)
+    if not todo:
+        return
+    context = multiprocessing.get_context("spawn")
+    messages: Queue[tuple[int, int]] = context.Queue()
+    listener = threading.Thread(target=_listen, args=(messages, parts, report), daemon=True)
+    listener.start()
+    with ProcessPoolExecutor(jobs, context, _start_worker, (messages, os.getpid())) as pool:
+        futures = [pool.submit(_work, i, parts[i], out) for i in todo]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+    messages.put((-1, 0))
+    listener.join()
+
+
+def finished(part: Part, out: Path) -> bool:
+    """Whether a part has run to its end, or to its divergence, under just these conditions."""
+    folder = part.folder(out)
+    try:
+        summary: Row = json.loads((folder / "summary.json").read_text())
+        known = read_experiment(folder)
+    except (OSError, ValueError):
+        return False
+    wanted = part.experiment.resolved(part.experiment.algorithms[0])
+    return known == wanted and bool(summary["diverged"] or summary["iteration"] == part.experiment.iterations)
+
+
+def _work(index: int, part: Part, out: Path) -> None:
+    def progress(k: int, row: Row | None) -> None:
+        assert _messages is not None
+        _messages.put((index, k))
+
+    folder = part.folder(out)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    train_one(part.experiment, part.experiment.algorithms[0], folder, True, False, lambda _: progress)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # the records are complete; states of 50 agents are large
+
+
+def _start_worker(messages: Queue[tuple[int, int]], parent: int) -> None:
+    global _messages  # noqa: PLW0603 (a process pool hands state to its workers in no other way)
+    _messages = messages
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":  # if the parent is killed, its workers must not go on writing
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _listen(messages: Queue[tuple[int, int]], parts: Sequence[Part], report: Report) -> None:
+    while True:
+        index, k = messages.get()
+        if index < 0:
+            return
+        report(parts[index], k)

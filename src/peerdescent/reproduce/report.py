@@ -1,0 +1,118 @@
+"""The reproduction's report: one page, figures for a paper, tables in three formats, the claims with verdicts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from peerdescent.engine.checkpoint import write_atomically
+from peerdescent.engine.folder import environment
+from peerdescent.report import drawing, page
+from peerdescent.report.page import Page, Section, TableBlock
+from peerdescent.report.seeds import learning_curves
+from peerdescent.reproduce.claims import CLAIMS
+from peerdescent.reproduce.results import LineResult, Results, verdict
+from peerdescent.reproduce.studies import Study
+
+COLUMNS = ("method", "paper (%)", "ours (%)", "seeds", "loss", "verdict", "why")
+
+
+def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: Path, command: str) -> Path:
+    """All files of the report below `out`; returns the page's path."""
+    for study in studies:
+        table = accuracy_table(study, results[study.name])
+        _write_table(table, out / "tables" / study.name)
+        _draw(study, results[study.name], out / "figures")
+    claims = [page.Claim(c.text, c.how, *_word(c.judge(results))) for c in CLAIMS]
+    block = TableBlock("Claims", ("claim", "how it is tested", "verdict", "evidence"), [_cells(c) for c in claims])
+    _write_table(block, out / "tables" / "claims")
+    sections = [_section(study, results[study.name]) for study in studies]
+    known = {key: str(value) for key, value in environment().items() if key != "command"}
+    notes = ["A number counts as reproduced if our mean is within max(1 point, 2 standard errors) of the printed one."]
+    title = "Accelerated Primal-Dual Algorithm for Distributed Nonconvex Optimization: a reproduction"
+    page.write(Page(title, command, claims, sections, known, notes), out / "report.html")
+    return out / "report.html"
+
+
+def accuracy_table(study: Study, results: Results) -> TableBlock:
+    """The paper's table with our numbers and verdicts, and the lines that explain differences."""
+    rows = [_row(label, results) for label in results]
+    note = "Ours: mean ± standard deviation over the seeds, test accuracy of the averaged model."
+    return TableBlock(f"Test accuracy after {_last(results):,} iterations", COLUMNS, rows, note)
+
+
+def _row(label: str, results: Results) -> tuple[str, ...]:
+    result = results[label]
+    judged = verdict(label, results)
+    own = result.line.paper is None
+    paper = "–" if own else f"{result.line.paper:.2f}"
+    why = result.line.cause if result.line.explains else judged.reason
+    return (label, paper, _accuracy(result), str(len(result.runs)), _loss(result), "–" if own else judged.word, why)
+
+
+def _accuracy(result: LineResult) -> str:
+    if all(result.diverged):
+        return "diverged"
+    if not math.isfinite(result.accuracy):
+        return "–"
+    spread = f" ± {result.deviation:.2f}" if len(result.runs) > 1 else ""
+    return f"{result.accuracy:.2f}{spread}"
+
+
+def _loss(result: LineResult) -> str:
+    return f"{result.loss:.4g}" if math.isfinite(result.loss) else "–"
+
+
+def _last(results: Results) -> int:
+    return max(int(run[-1]["iteration"]) for result in results.values() for run in result.runs if len(run))
+
+
+def _section(study: Study, results: Results) -> Section:
+    first = study.lines[0].keys
+    settings = {f"{key} (stated by the paper)": value for key, value in study.stated.items()}
+    settings |= {f"{key} (used)": str(first[key]) for key in ("graph", "laplacian", "batch_size", "iterations")}
+    planned = {label: result.planned for label, result in results.items()}
+    chart = page.Curves(study.title, {label: r.runs for label, r in results.items()}, _per_epoch(study), planned)
+    graph = study.graph()
+    text = f"The {study.reading} reading. Charts show the mean over the seeds and one standard deviation."
+    return Section(study.title, text, [chart], [graph], [accuracy_table(study, results)], settings)
+
+
+def _per_epoch(study: Study) -> float:
+    return study.samples_per_agent / float(study.lines[0].keys["batch_size"])
+
+
+def _draw(study: Study, results: Results, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    shown = {label: result.runs for label, result in results.items() if not result.line.explains}
+    shown = {label: runs for label, runs in shown.items() if all(len(run) for run in runs)}
+    if study.name == "nn":
+        figure = learning_curves(shown, ("loss",), title=study.title)
+    else:
+        figure = learning_curves(shown, per_epoch=_per_epoch(study), title=study.title)
+    drawing.save(figure, folder / study.name)
+    drawing.save(drawing.topology(study.graph()), folder / f"{study.name}-graph")
+
+
+def _write_table(table: TableBlock, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
+    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
+    markdown = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+    latex = pd.DataFrame(table.rows, columns=list(table.columns)).to_latex(index=False, escape=True)
+    for suffix, content in ((".csv", text.getvalue()), (".md", markdown), (".tex", latex)):
+        write_atomically(path.with_suffix(suffix), content.encode())
+
+
+def _word(judged: object) -> tuple[str, str]:
+    return judged.word, judged.reason  # type: ignore[attr-defined]
+
+
+def _cells(claim: page.Claim) -> tuple[str, ...]:
+    return claim.text, claim.how, claim.verdict, claim.evidence

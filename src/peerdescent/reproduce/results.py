@@ -1,0 +1,121 @@
+"""What the runs of a study say, beside what the paper printed."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from peerdescent.engine.folder import read_metrics
+from peerdescent.engine.metrics import Metrics, Row
+from peerdescent.reproduce.studies import Line, Part, Study
+
+REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable"
+TOLERANCE = 1.0
+"""Points of accuracy within which a number counts as reproduced, unless two standard errors are more."""
+
+
+@dataclass(frozen=True)
+class LineResult:
+    """One line of a study, over its seeds."""
+
+    line: Line
+    runs: Sequence[Metrics]
+    diverged: Sequence[bool]
+    planned: int = 0
+    """Iterations asked for."""
+
+    def final(self, key: str) -> list[float]:
+        """The last value of a column, per seed; NaN where there is none."""
+        values = [run[-1].get(key) if len(run) else None for run in self.runs]
+        return [math.nan if value is None else float(value) for value in values]
+
+    @property
+    def accuracies(self) -> list[float]:
+        """Final test accuracy in percent, per seed."""
+        return [100 * value for value in self.final("accuracy")]
+
+    @property
+    def accuracy(self) -> float:
+        """Mean final accuracy, in percent."""
+        return statistics.fmean(self.accuracies)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over the seeds, in points; 0 for one seed."""
+        return statistics.stdev(self.accuracies) if len(self.accuracies) > 1 else 0.0
+
+    @property
+    def loss(self) -> float:
+        """Mean final loss."""
+        return statistics.fmean(self.final("loss"))
+
+    def reaches(self, level: float) -> float:
+        """Mean number of iterations until the loss is below a level; infinite if a seed never gets there."""
+        return statistics.fmean(_first_below(run, level) for run in self.runs)
+
+    def tolerance(self) -> float:
+        """max(1 point, 2 standard errors)."""
+        return max(TOLERANCE, 2 * self.deviation / math.sqrt(len(self.runs)))
+
+    def agrees(self, paper: float) -> bool:
+        """Whether the mean lies within the tolerance around a printed number."""
+        return abs(self.accuracy - paper) <= self.tolerance()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word and its reason."""
+
+    word: str
+    reason: str
+
+
+Results = Mapping[str, LineResult]
+
+
+def collect(study: Study, parts: Sequence[Part], out: Path) -> dict[str, LineResult]:
+    """The results of a study, by label, read from the run folders."""
+    results = {}
+    for line in study.lines:
+        own = [part for part in parts if part.study == study.name and part.line.label == line.label]
+        folders = [part.folder(out) for part in own]
+        summaries = [_summary(folder) for folder in folders]
+        tables = [read_metrics(folder) for folder in folders]
+        diverged = [bool(summary.get("diverged")) for summary in summaries]
+        results[line.label] = LineResult(line, tables, diverged, own[0].experiment.iterations)
+    return results
+
+
+def verdict(label: str, results: Results) -> Verdict:
+    """Whether a printed accuracy was met, and what explains it if not."""
+    result = results[label]
+    paper = result.line.paper
+    if paper is None:
+        return Verdict(NOT_TESTABLE, "the paper prints no number for it")
+    if all(result.diverged):
+        return Verdict(NOT_REPRODUCED, "diverges under these settings")
+    within = f"{result.accuracy - paper:+.2f} points, tolerance ±{result.tolerance():.2f}"
+    if result.agrees(paper):
+        return Verdict(REPRODUCED, within)
+    tried = [other for other in results.values() if other.line.explains == label and not all(other.diverged)]
+    if not tried:
+        return Verdict(NOT_REPRODUCED, within)
+    nearest = min(tried, key=lambda other: abs(other.accuracy - paper))
+    fits = "meets the printed number" if nearest.agrees(paper) else "does not meet it either"
+    return Verdict(NOT_REPRODUCED, f"{within}; {nearest.line.cause}: {nearest.accuracy:.2f} %, which {fits}")
+
+
+def _first_below(run: Metrics, level: float) -> float:
+    return next((row["iteration"] for row in run if row["loss"] is not None and row["loss"] < level), math.inf)
+
+
+def _summary(folder: Path) -> Row:
+    try:
+        summary: Row = json.loads((folder / "summary.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return summary

@@ -1,0 +1,119 @@
+"""The paper's experiments as lists of runs, read from data: what it states, what is ours, and the printed numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from peerdescent import algorithms, graphs, toml
+from peerdescent.errors import InputError
+from peerdescent.experiments import Experiment, from_keys
+from peerdescent.graphs import Graph
+
+STUDIES = ("nn", "cnn", "gamma")
+READINGS = ("code", "text")
+_OWN = ("label", "paper", "explains", "cause", "seeds")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a study: a method under fixed conditions, run with several seeds."""
+
+    label: str
+    keys: Mapping[str, Any]
+    paper: float | None = None
+    """The printed accuracy, in percent."""
+    explains: str | None = None
+    """The line whose difference to the paper this one tries to explain."""
+    cause: str = ""
+    seeds: int | None = None
+    """At most so many seeds."""
+
+    @property
+    def folder(self) -> str:
+        """A name for its files."""
+        plain = self.label.lower().replace("²", "2").replace("γ", "gamma").replace("η", "eta").replace("₋₁", "-1")
+        words = "".join(letter if letter.isalnum() or letter in "-." else " " for letter in plain)
+        return "-".join(words.split())
+
+
+@dataclass(frozen=True)
+class Study:
+    """One experiment of the paper in one reading."""
+
+    name: str
+    reading: str
+    title: str
+    stated: Mapping[str, str]
+    samples_per_agent: int
+    lines: Sequence[Line]
+
+    def graph(self) -> Graph:
+        """The graph of its first line; all lines share it."""
+        return graphs.parse(self.lines[0].keys["graph"])
+
+    def line(self, label: str) -> Line:
+        """The line of that label."""
+        return next(line for line in self.lines if line.label == label)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of a study, with its folder below the reproduction's."""
+
+    study: str
+    line: Line
+    seed: int
+    experiment: Experiment
+
+    def folder(self, out: Path) -> Path:
+        """Where its records are."""
+        return out / self.study / self.line.folder / f"seed-{self.seed}"
+
+
+def read_study(name: str, reading: str = "code") -> Study:
+    """A study of the paper.
+
+    >>> study = read_study("cnn")
+    >>> study.line("DSGPA-F-PB").paper, len(study.lines)
+    (98.02, 14)
+    """
+    if reading not in READINGS:
+        raise InputError(f"reading = {reading!r}: expected one of {', '.join(READINGS)}.")
+    source = f"paper/{name}.toml"
+    keys = toml.loads(files("peerdescent.experiments").joinpath(source).read_text(encoding="utf-8"), source)
+    base = _over(keys["base"], keys["reading"][reading])
+    lines = [_line(base, entry) for entry in keys["runs"]]
+    return Study(name, reading, keys["title"], keys["stated"], keys["samples_per_agent"], lines)
+
+
+def parts(study: Study, seeds: int, budget: float = 1.0) -> list[Part]:
+    """All runs of a study; a budget below 1 shortens every run (for trying things out)."""
+    made = []
+    for line in study.lines:
+        for seed in range(min(seeds, line.seeds or seeds)):
+            experiment = from_keys({**line.keys, "seed": seed}, line.label)
+            iterations = max(1, round(experiment.iterations * budget))
+            every = max(1, round((experiment.eval_every or iterations) * budget))
+            shortened = from_keys({"iterations": iterations, "eval_every": every}, line.label, experiment)
+            made.append(Part(study.name, line, seed, shortened))
+    return made
+
+
+def _line(base: Mapping[str, Any], entry: Mapping[str, Any]) -> Line:
+    own = {key: entry[key] for key in _OWN if key in entry}
+    keys = _over(base, {key: value for key, value in entry.items() if key not in _OWN})
+    known = algorithms.find(keys["algorithm"]).options()
+    chosen = {key: value for key, value in keys.get("set", {}).items() if key in known or key == "problem"}
+    return Line(keys={**keys, "set": chosen}, **own)
+
+
+def _over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys over keys; tables are merged."""
+    merged = dict(base)
+    for key, value in more.items():
+        merged[key] = _over(merged.get(key, {}), value) if isinstance(value, Mapping) else value
+    return merged
