@@ -108,6 +108,14 @@ def test_rich_emphasises_and_takes_names_literally():
     assert "ends" in text
 
 
+def test_a_narrow_terminal_keeps_numbers_whole():
+    console = Console(file=io.StringIO(), width=80)
+    console.print(to_rich(summary_rows({"dsgpa-f-pb-exact": summary(), "d2": summary(loss=1234.5)})))
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["dsgpa-f-pb-exact", "20,000", "0.25", "90.00", "2.00e-04", "543", "MB", "12.50"] in lines
+    assert any("iterations" in line for line in lines)
+
+
 def test_markdown_escapes_what_would_break_the_table():
     rows = summary_rows({"a|b*c_d\n<e>": summary(), "\\": summary(loss=0.5)})
     assert r"| a\|b\*c\_d \<e\> |" in to_markdown(rows)

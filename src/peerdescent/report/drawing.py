@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib
 import networkx as nx
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
@@ -24,24 +25,30 @@ from peerdescent.graphs import Graph, spectrum
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LABELLED = 60
 """Up to this many agents a graph is drawn with their numbers."""
-_saving = threading.Lock()
+_turns = threading.Lock()
+"""Threads take turns at drawing: matplotlib's parser of mathematics and its settings are global."""
 
 
 def readable(text: str) -> str:
     """The text as matplotlib should take it: mathematics where dollars enclose such, else as it stands."""
-    try:
-        MathTextParser("path").parse(text)
-    except ValueError:
-        text = text.replace("$", r"\$")
+    if "$" in text:
+        try:
+            with _turns:
+                MathTextParser("path").parse(text)
+        except ValueError:
+            return text.replace("$", r"\$")
     return text
 
 
 def settle(figure: Figure) -> None:
-    """Lay the figure out once and for all: every further layout would move things by a hair, and so the bytes.
+    """Lay the figure out for good: every further layout would move things by a hair, and change the bytes.
 
     Who changes a figure afterwards can say `figure.set_layout_engine("constrained")`.
     """
-    figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        with _turns:
+            engine.execute(figure)
     figure.set_layout_engine("none")
 
 
@@ -56,34 +63,37 @@ def topology(graph: Graph) -> Figure:
     roomy = graph.n <= 20
     figure = Figure(figsize=(5.4, 5.4) if roomy else (6.8, 6.8), layout="constrained")
     axes = figure.subplots()
-    places = _places(graph)
+    places = places_of(graph)
     # beyond some thousands, edges as vectors make a file that no viewer opens
     many = len(graph.edges) > 5000
     width = min(1.3, max(0.35, 200 / (1 + len(graph.edges))))
     lines = LineCollection(list(places[graph.pairs]), colors="0.6", linewidths=width, rasterized=many, zorder=1)
     axes.add_collection(lines)
     area = 330 if roomy else 150 if graph.n <= LABELLED else max(4, 4000 / graph.n)
-    dots: dict[str, Any] = {
-        "color": COLOURS[0],
-        "edgecolors": "white",
-        "linewidths": 0.4,
-        "zorder": 2,
-        "clip_on": False,
-    }
-    axes.scatter(places[:, 0], places[:, 1], s=area, **dots)
+    dots: dict[str, Any] = {"color": COLOURS[0], "edgecolors": "white", "linewidths": 0.4, "clip_on": False}
+    axes.scatter(places[:, 0], places[:, 1], s=area, zorder=2, **dots)
     if graph.n <= LABELLED:
         text: dict[str, Any] = {"color": "white", "size": 10 if roomy else 7, "ha": "center", "va": "center_baseline"}
         for number, (x, y) in enumerate(places, start=1):
             axes.text(x, y, str(number), zorder=3, **text)
-    axes.set(aspect="equal", xticks=[], yticks=[], title=readable(graph.spec))
-    axes.margins(0.08)
-    axes.spines[:].set_visible(False)
-    axes.set_xlabel(_caption(graph), color="0.25", labelpad=10)
+    _frame(axes, places)
+    axes.set_title(readable(graph.spec), pad=14)
+    axes.set_xlabel(caption_of(graph), color="0.25", labelpad=10)
     settle(figure)
     return figure
 
 
-def _caption(graph: Graph) -> str:
+def _frame(axes: Axes, places: NDArray[np.float64]) -> None:
+    """Room for all agents; where they stand in a row, also across it, so that the words keep clear."""
+    centre, half = (places.max(axis=0) + places.min(axis=0)) / 2, np.ptp(places, axis=0) / 2
+    half = np.maximum(1.08 * half, 0.3 * half.max() or 1.0)
+    (left, bottom), (right, top) = centre - half, centre + half
+    axes.set(aspect="equal", xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+
+
+def caption_of(graph: Graph) -> str:
+    """Size, diameter and Laplacian eigenvalues, in two lines."""
     ends = spectrum(graph.laplacian("unit"), graph.mixing())
     low, high = int(graph.degrees.min()), int(graph.degrees.max())
     size = str(graph).rpartition("(")[2].rstrip(")")  # "10 agents, 11 edges", singular where it is one
@@ -93,7 +103,7 @@ def _caption(graph: Graph) -> str:
     )
 
 
-def _places(graph: Graph) -> NDArray[np.float64]:
+def places_of(graph: Graph) -> NDArray[np.float64]:
     """Where the agents stand: n×2, the same at every call."""
     kind, *numbers = graph.spec.split(":")
     if kind == "grid":
@@ -106,11 +116,12 @@ def _places(graph: Graph) -> NDArray[np.float64]:
 
 def _layout(graph: Graph, kind: str) -> Any:
     g, n = graph.to_networkx(), graph.n
+    if kind == "path" or n == 2:  # an arc, since a line would use none of the height
+        angles = np.linspace(np.pi, 0, n)
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
     hub = int(graph.degrees.argmax())
     if len(graph.edges) == n - 1 and graph.degrees[hub] == n - 1:
         return nx.shell_layout(g, [[hub], [agent for agent in g if agent != hub]])
-    if kind == "path":  # an arc, since a line would use none of the height
-        return {agent: (-np.cos(np.pi * agent / (n - 1)), np.sin(np.pi * agent / (n - 1))) for agent in g}
     if graph.degrees.max() == graph.degrees.min() == 2:  # a ring, however its agents are numbered
         return nx.circular_layout(list(nx.dfs_preorder_nodes(g, 0)))
     if len(graph.edges) == n * (n - 1) // 2 or kind in ("exponential", "ws"):
@@ -146,7 +157,6 @@ def save(figure: Figure, path_without_suffix: str | os.PathLike[str]) -> list[Pa
 
 def _rendered(figure: Figure, suffix: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
-    # the kind of font is a global setting of matplotlib, so threads take turns
-    with _saving, matplotlib.rc_context({"pdf.fonttype": 42}):
+    with _turns, matplotlib.rc_context({"pdf.fonttype": 42}):
         figure.savefig(file, format=suffix, dpi=150, metadata=metadata)
     return file.getvalue()

@@ -185,7 +185,7 @@ def _row_of_panels(line: Any, columns: list[_Quantity], y: _Quantity, curves: li
         axes.grid(color="0.9", linewidth=0.7)
         axes.set_axisbelow(True)
         axes.tick_params(labelsize=9)
-        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=x.key == "iteration"))
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=x.key == "iteration"))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     line[0].set_ylabel(y.label)
     if math.isfinite(limits[0]):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -107,10 +108,15 @@ def to_rich(rows: Sequence[Row], title: str = "") -> Table:
     >>> to_rich(summary_rows({"d-sgd-1": {"iteration": 9, "loss": 0.5}})).row_count
     1
     """
-    table = Table(title=title or None, title_style="bold")
+    # narrow gaps, so that all columns fit into the usual 80 characters
+    look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "pad_edge": False}
+    table = Table(title=Text(title) if title else None, title_style="bold", **look)
     for column in _shown(rows):
-        words = column.key in ("method", "note")
-        table.add_column(column.title, justify="left" if words else "right", overflow="fold")
+        if column.key in ("method", "note"):
+            table.add_column(column.title, overflow="fold")
+        else:  # as narrow as it can be: titles break between words, numbers never
+            wide = max(map(len, [*column.title.split(), *(_text(column, row[column.key]) for row in rows)]))
+            table.add_column(column.title, justify="right", width=wide)
     for cells in _cells(rows):
         # Text, not markup: a method may be called "[red]"
         table.add_row(*(Text(text, style="bold" if best else "") for text, best in cells))

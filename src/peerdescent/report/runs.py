@@ -1,0 +1,187 @@
+"""Run folders, anyone's: found, read, grouped by what they have in common and labelled by what differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peerdescent import toml
+from peerdescent.engine.folder import read_experiment, read_metrics
+from peerdescent.engine.metrics import Metrics
+from peerdescent.errors import InputError
+from peerdescent.report.embedded import COLUMNS
+
+DEPTH = 3
+"""How far below an argument run folders are looked for."""
+UNTOLD = ("seed", "title", "name", "out", "load", "eval_every", "per_agent")
+"""Keys that do not make two runs different methods."""
+SHARED = ("graph", "partition", "batch_size", "laplacian", "mixing", "mix_every", "powerball", "replacement", "dtype")
+"""Conditions: a difference in them is told even between different methods."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder that was read; `keys` is its experiment, flat."""
+
+    path: Path
+    keys: Mapping[str, Any]
+    metrics: Metrics
+    environment: Mapping[str, Any]
+    notes: Sequence[str] = ()
+
+    @property
+    def method(self) -> str:
+        """The algorithm's name, or its class if the run was made in Python."""
+        return str(self.keys.get("algorithm", "run"))
+
+    @property
+    def seed(self) -> int:
+        """What decided its starts and minibatches."""
+        return int(self.keys.get("seed", 0))
+
+    @property
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """Equal for runs that differ only in the seed."""
+        return tuple(sorted((key, str(value)) for key, value in self.keys.items() if key not in UNTOLD))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ only in the seed, under one label."""
+
+    label: str
+    runs: Sequence[Run]
+
+    @property
+    def first(self) -> Run:
+        """Any of them speaks for all."""
+        return self.runs[0]
+
+    @property
+    def planned(self) -> int:
+        """Iterations asked for."""
+        return int(self.first.keys.get("iterations", 0))
+
+
+def find(paths: Iterable[Path]) -> list[Run]:
+    """The runs in these folders: run folders, comparisons, or folders of those."""
+    found: dict[Path, Run] = {}
+    for path in paths:
+        if not path.is_dir():
+            raise InputError(f"{path} is not a folder: give run folders, such as those below runs/.")
+        try:
+            folders = list(_run_folders(path, DEPTH))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot look into {path}: {error}.") from error
+        if not folders:
+            raise InputError(f"{path} holds no run: expected experiment.toml and metrics.jsonl in it or below it.")
+        found.update({folder.resolve(): read(folder) for folder in folders if folder.resolve() not in found})
+    if not any(len(run.metrics) for run in found.values()):
+        raise InputError(f"{next(iter(found))} has no records yet: wait for the first evaluation.")
+    return list(found.values())
+
+
+def _run_folders(path: Path, depth: int) -> Iterable[Path]:
+    if (path / "experiment.toml").is_file():
+        yield path
+    elif depth > 0:
+        comparison = path / "comparison.toml"
+        order = list(toml.loads(comparison.read_text("utf-8"), str(comparison))) if comparison.is_file() else []
+        ranks = {name: rank for rank, name in enumerate(order)}
+        below = [folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+        for folder in sorted(below, key=lambda folder: (ranks.get(folder.name, len(order)), folder.name)):
+            yield from _run_folders(folder, depth - 1)
+
+
+def read(path: Path) -> Run:
+    """One run folder."""
+    if not (path / "metrics.jsonl").is_file():
+        raise InputError(f"{path} has no metrics.jsonl: it is not a run folder, or its records were removed.")
+    try:
+        keys = flatten(read_experiment(path))
+        metrics = read_metrics(path)
+        summary, environment = _json(path / "summary.json"), _json(path / "environment.json")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the run in {path}: {error}.") from error
+    for key in ("seed", "iterations"):
+        if not isinstance(keys.get(key, 0), int):
+            raise InputError(f"{path / 'experiment.toml'}: {key} = {keys[key]!r} should be a whole number.")
+    if not all(_is_row(row) for row in metrics):
+        raise InputError(f"{path / 'metrics.jsonl'} holds a line that is no evaluation: it is not one of ours.")
+    return Run(path, keys, metrics, environment, tuple(summary.get("notes") or ()))
+
+
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, dict) or not isinstance(row.get("iteration"), int):
+        return False
+    return all(isinstance(row.get(name), int | float | None) for name in COLUMNS)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def flatten(experiment: Mapping[str, Any]) -> dict[str, Any]:
+    """The experiment as flat keys, hyperparameters by their own names.
+
+    >>> flatten({"algorithm": "d-sgd-1", "seed": 1, "set": {"d-sgd-1": {"eta": 0.1}, "problem": {"start": "zero"}}})
+    {'seed': 1, 'algorithm': 'd-sgd-1', 'eta': 0.1, 'problem.start': 'zero'}
+    >>> flatten({"algorithm": {"class": "DSGD1", "eta": 0.1, "transform": "Transform()"}})
+    {'algorithm': 'DSGD1', 'eta': 0.1}
+    """
+    flat = {key: value for key, value in experiment.items() if key not in ("algorithm", "set")}
+    method, chosen = experiment.get("algorithm", "run"), experiment.get("set", {})
+    if isinstance(method, Mapping):
+        method, chosen = method.get("class", "run"), {"own": {k: v for k, v in method.items() if k != "class"}}
+        if chosen["own"].get("transform") == "Transform()":
+            del chosen["own"]["transform"]
+    flat["algorithm"] = method
+    for owner, values in chosen.items():
+        if isinstance(values, Mapping):
+            flat.update({f"problem.{key}" if owner == "problem" else key: value for key, value in values.items()})
+        else:
+            flat[owner] = values
+    return flat
+
+
+def group(runs: Sequence[Run]) -> list[Group]:
+    """Seeds together, labels apart: the method, and whatever else tells it from the others."""
+    together: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        # the same seed a second time is no second sample: it is another run
+        copies = sum(other.identity == run.identity and other.seed == run.seed for other in _before(runs, run))
+        together.setdefault((run.identity, copies), []).append(run)
+    members = [sorted(found, key=lambda run: run.seed) for found in together.values()]
+    firsts = [found[0] for found in members]
+    labels = _told_apart([_label(run, firsts) for run in firsts], [run.path for run in firsts])
+    return [Group(label, found) for label, found in zip(labels, members, strict=True)]
+
+
+def _told_apart(labels: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Labels that occur twice, with their folders added: the name if that is enough, else the path."""
+    named = [f"{label} · {path.name}" for label, path in zip(labels, paths, strict=True)]
+    full = [f"{label} · {path}" for label, path in zip(labels, paths, strict=True)]
+    apart = [long if named.count(name) > 1 else name for name, long in zip(named, full, strict=True)]
+    return [new if labels.count(label) > 1 else label for label, new in zip(labels, apart, strict=True)]
+
+
+def _before(runs: Sequence[Run], run: Run) -> Sequence[Run]:
+    return runs[: next(index for index, other in enumerate(runs) if other is run)]
+
+
+def _label(run: Run, others: Sequence[Run]) -> str:
+    same = [other for other in others if other.method == run.method]
+    told = [key for key in run.keys if key not in (*UNTOLD, "algorithm", "problem")]
+    parts = [
+        f"{key}={run.keys[key]}"
+        for key in told
+        if len({str(other.keys.get(key)) for other in (others if key in SHARED else same)}) > 1
+    ]
+    return " · ".join([run.method, *parts])
