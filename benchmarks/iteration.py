@@ -50,7 +50,7 @@ def by_hand(problem: MnistNN) -> Callable[[], None]:
             Lx = sum((x - old[j][index] for j in graph.neighbours(i)), torch.zeros_like(x))
             dual[i][index] += h.eta * h.beta * Lx
             power = torch.sign(p.grad) * p.grad.abs() ** h.gamma
-            p -= h.eta * (h.alpha * Lx + h.beta * dual[i][index] + power)
+            p.sub_(h.eta * (h.alpha * Lx + h.beta * dual[i][index] + power))
 
     def step() -> None:
         old = [[p.detach().clone() for p in model.parameters()] for model in models]

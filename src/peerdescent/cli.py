@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import sys
 import warnings
@@ -14,8 +15,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from peerdescent import algorithms, console, graphs, problems
+from peerdescent import algorithms, cli_data, cli_reproduce, console, graphs, problems
 from peerdescent._version import __version__
+from peerdescent.cli_report import report
 from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments import Experiment, from_keys, library, load_methods, read
 
@@ -28,8 +30,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cli_data.app, name="data")
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]
-errors = Console(stderr=True, soft_wrap=True, highlight=False)
+errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 SET_HELP = "A hyperparameter (eta=.03), one method's (dm-sgd.eta=.1) or the problem's (problem.start=glorot)."
 Source = Annotated[
@@ -46,12 +49,16 @@ Iterations = Annotated[int | None, typer.Option(help="How many iterations.")]
 BatchSize = Annotated[int | None, typer.Option(help="Samples per agent and iteration; 0 takes whole shards.")]
 Seed = Annotated[int | None, typer.Option(help="Decides starts and minibatches.")]
 Partition = Annotated[str | None, typer.Option(help="How data are split: iid, label or dirichlet:A.")]
-Laplacian = Annotated[str | None, typer.Option(help="L: metropolis, unit or weighted, with :SCALE if wanted.")]
+Laplacian = Annotated[
+    str | None,
+    typer.Option(help="L: metropolis, unit or weighted, with :SCALE if wanted; matched is (I−W)/(αη)."),
+]  # fmt: skip
 Mixing = Annotated[str | None, typer.Option(help="W: metropolis, lazy, max-degree or uniform.")]
 Powerball = Annotated[
     float | None, typer.Option(metavar="G", help="Raise every gradient to this power, for any method.")
 ]
 Replacement = Annotated[bool | None, typer.Option(help="Draw minibatches with replacement, or in epochs.")]
+MixEvery = Annotated[int | None, typer.Option(metavar="M", help="Exchange messages in every M-th iteration only.")]
 EvalEvery = Annotated[int | None, typer.Option(metavar="K", help="Iterations between evaluations.")]
 PerAgent = Annotated[bool | None, typer.Option(help="Measure every agent too, not only the average.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …")]
@@ -83,6 +90,7 @@ def experiment_flags(
     mixing: Mixing = None,
     powerball: Powerball = None,
     replacement: Replacement = None,
+    mix_every: MixEvery = None,
     eval_every: EvalEvery = None,
     per_agent: PerAgent = None,
     device: Device = None,
@@ -150,7 +158,11 @@ def list_(
         table.add_column(column, no_wrap=column in ("name", "usage"), overflow="fold")
     for entry in entries:
         table.add_row(*(str(entry[column]) for column in columns))
-    Console(markup=False).print(table)
+    Console(markup=False, emoji=False).print(table)
+
+
+app.command(epilog=cli_reproduce.EPILOG)(cli_reproduce.reproduce)
+app.command(epilog="Example: `peerdescent report runs/quickstart --out report.html`")(report)
 
 
 def _entries(what: str) -> list[dict[str, str]]:
@@ -171,6 +183,8 @@ def _text(options: dict[str, Any]) -> str:
 
 def _experiment(given: dict[str, Any]) -> Experiment:
     """The experiment of a file or name, with the flags that were given in place of its keys."""
+    if given["quiet"]:
+        warnings.simplefilter("ignore")  # notes are not errors
     experiment = read(given["source"]) if given["source"] else Experiment()
     flags = {"algorithm": "algorithms", "set_": "set"}
     not_keys = ("source", *console.Way.__dataclass_fields__)
@@ -193,6 +207,8 @@ def _merge(base: Any, texts: list[str]) -> dict[str, Any]:
             raise InputError(f"--set {text}: expected KEY=VALUE, such as eta=.03 or dm-sgd.eta=.1.")
         owner, dot, name = key.strip().rpartition(".")
         place = merged.setdefault(owner, {}) if dot else merged
+        if not isinstance(place, dict) or isinstance(merged.get(key.strip()), dict):
+            raise InputError(f"--set {text}: a name holds one value or several values of its own, not both.")
         place[name] = _scalar(value.strip())
     return merged
 
@@ -229,15 +245,23 @@ def _root(
 def main() -> None:
     """Run the command line: one sentence instead of a traceback, and an exit code that says what happened."""
     warnings.showwarning = lambda message, *_: errors.print(f"note: {message}", markup=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters shows ? in their place
     try:
         code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except PeerdescentError as error:
         _fail(str(error), error.exit_code)
     except ClickException as error:
-        _fail(error.format_message(), 2)  # type: ignore[attr-defined]
+        message = error.format_message()  # type: ignore[attr-defined]
+        if not message:  # no command was given, and the help is on the screen
+            sys.exit(2)
+        _fail(message, 2)
+    except OSError as error:
+        _fail(f"{error.filename or 'the run'}: {error.strerror or error}.", PeerdescentError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        _fail("stopped; the same command with --resume goes on.", 130)
+        _fail("stopped; a run goes on with --resume.", 130)
 
 
 def _fail(message: str, code: int) -> None:

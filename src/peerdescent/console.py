@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from peerdescent import graphs
 from peerdescent.engine.metrics import Row
+from peerdescent.engine.network import Wiring
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment
 
@@ -41,7 +41,7 @@ def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
     name = "compare" if together else experiment.algorithms[0]
     out = way.out or Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
     silent = way.quiet or way.as_json
-    console = Console(quiet=silent, highlight=False)
+    console = Console(quiet=silent, highlight=False, markup=False, emoji=False)
     _introduce(console, experiment)
     with _progress(console, silent) as bar:
         carry = runner.compare if together else runner.run
@@ -79,7 +79,8 @@ def _announcer(bar: Progress, iterations: int) -> Callable[[str], Callable[[int,
 
 def _introduce(console: Console, experiment: Experiment) -> None:
     graph = experiment.make_graph()
-    spectrum = graphs.spectrum(graph.laplacian(experiment.laplacian), graph.mixing(experiment.mixing))
+    method = experiment.make_algorithm(experiment.algorithms[0])
+    spectrum = Wiring.build(graph, experiment.laplacian, experiment.mixing, method).spectrum
     if experiment.title:
         console.print(experiment.title, style="bold")
     console.print(

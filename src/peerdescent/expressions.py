@@ -160,19 +160,24 @@ class Mixed(Expression):
 class RecordingNetwork:
     """Stands in for the network while a step is recorded, and keeps what would be sent."""
 
+    silent: bool = False
+    """Record an iteration without messages: every agent by itself, L = 0 and W = I."""
     exchanges: list[Mixed] = field(default_factory=list)
 
     def _record(self, kind: MixKind, source: Expression) -> Expression:
         self.exchanges.append(Mixed(kind, source))
         return self.exchanges[-1]
 
+    def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
+        return Constant(0.0) if self.silent else self._record(kind, source)
+
     def laplacian(self, source: Expression) -> Expression:
         """L·source."""
-        return self._record("laplacian", source)
+        return self._over_edges("laplacian", source)
 
     def disagreement(self, source: Expression) -> Expression:
         """(I−W)·source."""
-        return self._record("disagreement", source)
+        return self._over_edges("disagreement", source)
 
     def mix(self, source: Expression) -> Expression:
         """W·source."""

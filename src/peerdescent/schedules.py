@@ -37,7 +37,10 @@ class Power:
     exponent: float
 
     def __call__(self, k: int) -> float:
-        return float(self.base * (k + 1) ** self.exponent)
+        try:
+            return float(self.base * (k + 1.0) ** self.exponent)
+        except OverflowError:
+            return math.inf
 
     def __str__(self) -> str:
         return f"power:{self.base!r}:{self.exponent!r}"
@@ -54,6 +57,10 @@ class Inverse:
     base: float
     rate: float
     power: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rate < 0:  # the denominator would reach zero
+            raise InputError(f"{self}: expected a rate that is not negative.")
 
     def __call__(self, k: int) -> float:
         return float(self.base / (self.rate * k + 1) ** self.power)
@@ -85,6 +92,8 @@ def parse(value: object, name: str) -> Rate:
         if len(numbers) in counts:
             made: Rate = kind(*numbers)
             return made
+    except InputError:
+        raise
     except ValueError:
         pass
     raise InputError(f"{name} = {value!r} is not a rate: expected {EXPECTED}.")

@@ -23,10 +23,9 @@ import torch
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.data import stream
-from peerdescent.engine.compiler import CompilerError
 from peerdescent.engine.metrics import breaches
 from peerdescent.engine.network import MemoryNetwork, Wiring
-from peerdescent.engine.update import CompiledUpdate, PlainUpdate, RecordingError, State, initial_state
+from peerdescent.engine.update import State, Update, initial_state, make_update
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, as_graph
 from peerdescent.schedules import Inverse, Power
@@ -49,7 +48,6 @@ LABELS = "the numbering of the agents does not matter"
 KERNEL = "the compiled kernel equals its plain twin"
 
 Gradients = Callable[[int], torch.Tensor]
-Carrier = PlainUpdate | CompiledUpdate
 
 
 @dataclass(frozen=True)
@@ -118,11 +116,11 @@ class _Bench:
         wiring = Wiring.build(graph or self.graph, "metropolis", "metropolis", self.algorithm)
         return wiring.network(dtype, torch.device("cpu"))
 
-    def plain(self, start: torch.Tensor, dtype: torch.dtype = torch.float64) -> PlainUpdate:
+    def plain(self, start: torch.Tensor, dtype: torch.dtype = torch.float64, graph: Graph | None = None) -> Update:
         state = initial_state(self.algorithm, start.to(dtype))
-        return PlainUpdate(self.algorithm, state, self.network(dtype))
+        return make_update(self.algorithm, state, self.network(dtype, graph), "plain")
 
-    def run(self, update: Carrier, gradients: Gradients, after: Callable[[int], None] | None = None) -> State:
+    def run(self, update: Update, gradients: Gradients, after: Callable[[int], None] | None = None) -> State:
         """Every iteration; `after` looks at the state when one is done."""
         for k in range(self.iterations):
             point = update.begin(k)
@@ -258,8 +256,7 @@ def _labels(bench: _Bench) -> str:
     order = torch.from_numpy(stream(0, "labels").permutation(bench.graph.n))  # new agent i was agent order[i]
     number = np.argsort(order.numpy())
     edges = tuple((int(number[i]), int(number[j])) for i, j in bench.graph.edges)
-    renamed = bench.plain(bench.start[order])
-    renamed.network = bench.network(graph=Graph(bench.graph.n, edges))
+    renamed = bench.plain(bench.start[order], graph=Graph(bench.graph.n, edges))
     other = bench.run(renamed, lambda k: bench.gradients(k)[order])
     one = bench.run(bench.plain(bench.start), bench.gradients)
     bench.alike(LABELS, {name: array[order] for name, array in one.items()}, other, "after renumbering")
@@ -269,10 +266,9 @@ def _labels(bench: _Bench) -> str:
 def _kernel(bench: _Bench) -> str:
     for dtype in ROUNDING:
         state = initial_state(bench.algorithm, bench.start.to(dtype))
-        try:
-            fused = CompiledUpdate(bench.algorithm, state, bench.network(dtype))
-        except (CompilerError, RecordingError) as error:
-            return str(error)
+        fused = make_update(bench.algorithm, state, bench.network(dtype))
+        if fused.description.startswith("plain"):
+            return fused.description
         one = bench.run(bench.plain(bench.start, dtype), bench.gradients)
         bench.alike(KERNEL, one, bench.run(fused, bench.gradients), f"in {dtype}")
     return ""

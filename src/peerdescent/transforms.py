@@ -30,7 +30,7 @@ def power(a: Any, gamma: float) -> Any:
     if not isinstance(a, torch.Tensor):
         return np.sign(a) if gamma == 0 else np.sign(a) * np.abs(a) ** gamma
     if gamma == 0:
-        return torch.sign(a)
+        return torch.where(a.isnan(), a, torch.sign(a))  # sign(NaN) would be 0 and hide a divergence
     magnitude = a.abs()
     magnitude = magnitude.sqrt_() if gamma == 0.5 else magnitude.pow_(gamma)
     return magnitude.copysign_(a)
@@ -89,7 +89,7 @@ class Clip(Transform):
     limit: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.limit) and self.limit > 0):
+        if not (isinstance(self.limit, (int, float)) and math.isfinite(self.limit) and self.limit > 0):
             raise InputError(f"clip limit = {self.limit!r}: expected a positive number.")
 
     def __call__(self, g: Any) -> Any:

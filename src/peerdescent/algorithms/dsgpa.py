@@ -13,6 +13,9 @@ from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
 from peerdescent.transforms import check_gamma, power
 
+TINY = 1e-300
+"""Nothing but zero is below it."""
+
 
 @dataclass(frozen=True)
 class DSGPA(Algorithm):
@@ -61,7 +64,7 @@ class DSGPA(Algorithm):
         if not (isinstance(self.epsilon, (int, float)) and 0 <= self.epsilon <= 1):
             raise InputError(f"epsilon = {self.epsilon!r}: expected a number in [0, 1].")
         h = SimpleNamespace(**self.hyperparameters(0))
-        if self.dual == "jacobi" and h.eta * h.beta**2 >= h.alpha > 0:
+        if self.dual == "jacobi" and h.eta * h.beta**2 >= max(h.alpha, TINY):
             warnings.warn(
                 f"ηβ² = {h.eta * h.beta**2:g} is not below α = {h.alpha:g}: in the printed (jacobi) order this "
                 'diverges on every connected graph; dual="gauss-seidel" cures it for moderate Laplacians.',

@@ -83,4 +83,4 @@ class CSGD(Algorithm):
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """All agents hold the same x."""
-        return {"all x equal": s.x - s.x[:1]}
+        return {"all x equal": (s.x - s.x[:1]).abs()}

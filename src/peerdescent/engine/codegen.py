@@ -45,14 +45,21 @@ class _Writer:
         self.arrays = tuple(sorted(inputs | set(self.outputs)))
         self.scalars = tuple(sorted({node.name for node in nodes if isinstance(node, Scalar)}))
         self.gammas = tuple(sorted({n.gamma for n in nodes if isinstance(n, Power) and n.gamma not in (0, 0.5, 1)}))
+        self.name_of = {name: f"a{i}" for i, name in enumerate(self.arrays)}  # users' names may clash with C's or ours
+        self.number_of = {name: f"h{i}" for i, name in enumerate(self.scalars)}
         self.slots = 0
         self.slot_of: dict[int, str] = {}
 
     def source(self) -> Source:
         stages = "".join(self._exchange(node) for node in self.mixed)
-        update = self._loop(self.outputs, {name: f"{name} + i * p + c0" for name in self.arrays})
-        pointers = "".join(f"    real *restrict {name} = arrays[{i}];\n" for i, name in enumerate(self.arrays))
-        numbers = "".join(f"    const double {name} = numbers[{i}];\n" for i, name in enumerate(self.scalars))
+        outputs = {self.name_of[name]: node for name, node in self.outputs.items()}
+        update = self._loop(outputs, self._rows())
+        pointers = "".join(
+            f"    real *restrict {self.name_of[name]} = arrays[{i}];\n" for i, name in enumerate(self.arrays)
+        )
+        numbers = "".join(
+            f"    const double {self.number_of[name]} = numbers[{i}];\n" for i, name in enumerate(self.scalars)
+        )
         tables = "".join(
             f"    real table{i}[{TABLE}]; /* a copy that no store can change */\n"
             f"    memcpy(table{i}, tables + {TABLE * i}, sizeof table{i});\n"
@@ -71,6 +78,10 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
 """
         return Source(body, self.arrays, self.scalars, self.gammas, self.slots)
 
+    def _rows(self) -> dict[str, str]:
+        """Where an agent's part of every array begins, within a block."""
+        return {name: f"{name} + i * p + c0" for name in self.name_of.values()}
+
     def _slot(self) -> str:
         self.slots += 1
         return f"(scratch + {self.slots - 1} * n * width)"
@@ -79,11 +90,10 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
         """The rows of one exchange, combined, in a scratch slot of their own."""
         text, sent, stride = "", "", "p"
         if isinstance(node.source, Array):
-            sent = f"{node.source.name} + c0"
+            sent = f"{self.name_of[node.source.name]} + c0"
         else:
             sent, stride = self._slot(), "width"
-            reads = {name: f"{name} + i * p + c0" for name in self.arrays}
-            text = self._loop({"sent": node.source}, {**reads, "sent": f"{sent} + i * width"})
+            text = self._loop({"sent": node.source}, {**self._rows(), "sent": f"{sent} + i * width"})
         slot = self.slot_of[id(node)] = self._slot()
         if node.kind == "mean":
             return text + f"        mean(n, {sent}, {stride}, columns, {slot});\n"
@@ -97,8 +107,9 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
         for node in _elementwise(*outputs.values()):
             name = names[id(node)] = f"t{len(names)}"
             if isinstance(node, Array):
-                used.add(node.name)
-                loads.append(f"const real {name} = {node.name}_[c];")
+                array = self.name_of[node.name]
+                used.add(array)
+                loads.append(f"const real {name} = {array}_[c];")
             elif isinstance(node, Mixed):
                 step = "0" if node.kind == "mean" else "i * width"
                 rows.append(f"const real *restrict {name}_ = {self.slot_of[id(node)]} + {step};")
@@ -121,7 +132,7 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
 
     def _formula(self, node: Expression, names: Mapping[int, str]) -> str:
         if isinstance(node, Scalar):
-            return node.name
+            return self.number_of[node.name]
         if isinstance(node, Constant):
             return repr(node.value)
         if isinstance(node, Binary):

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import platformdirs
+from peerdescent.cache import cache_folder
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 
@@ -41,24 +41,14 @@ def load(text: str) -> ctypes.CDLL:
     target = cache_folder() / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.so"
     if not target.exists():
         _compile(compiler, text, target)
-    return ctypes.CDLL(str(target))
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels and other things that can be made again are kept."""
-    folder = Path(os.environ.get("PEERDESCENT_CACHE") or platformdirs.user_cache_dir("peerdescent"))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
-        return _private_folder()
-
-
-@functools.cache
-def _private_folder() -> Path:
-    """A folder of this process alone, for machines where nothing else can be written."""
-    return Path(tempfile.mkdtemp(prefix="peerdescent-"))
+        return ctypes.CDLL(str(target))
+    except OSError:  # a damaged file in the cache: make it again
+        _compile(compiler, text, target)
+    try:
+        return ctypes.CDLL(str(target))
+    except OSError as error:
+        raise CompilerError(f"what {compiler} made cannot be loaded: {error}") from error
 
 
 def _compile(compiler: str, text: str, target: Path) -> None:
@@ -66,9 +56,12 @@ def _compile(compiler: str, text: str, target: Path) -> None:
         source, made = Path(folder, "kernel.c"), Path(folder, "kernel.so")
         source.write_text(text)
         command = [compiler, *FLAGS, "-o", str(made), str(source), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            reason = (done.stderr.strip() or "no message").splitlines()[0]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise CompilerError(f"{compiler} cannot be run: {error.strerror}") from error
+        if done.returncode or not made.exists():
+            reason = (done.stderr.strip() or "it made nothing").splitlines()[0]
             raise CompilerError(f"{compiler} failed: {reason}")
         made.replace(target)  # a rename is atomic: another process never sees half a library
 

@@ -27,19 +27,21 @@ from peerdescent.engine.checkpoint import Checkpoint, load_checkpoint, save_chec
 from peerdescent.engine.metrics import Metrics, Row
 from peerdescent.errors import InputError
 
-MARKS = ("experiment.toml", "comparison.toml")
-"""Files that show that a folder was made by us."""
+MARK = "environment.json"
+"""The file that shows that a folder was made by us, the first to be written; people name theirs experiment.toml too."""
+LEFTOVERS = (".writable", f"{MARK}.part")
+"""What a run can leave that was killed before it could write its mark."""
 
 
 def claim(path: Path, resume: bool, overwrite: bool) -> None:
     """Make the folder, or refuse one that holds something, unless it is to be continued or replaced."""
     try:
-        occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
+        occupied = path.exists() and (not path.is_dir() or any(p.name not in LEFTOVERS for p in path.iterdir()))
         if occupied and not (resume or overwrite):
             raise InputError(f"{path} is not empty: choose another --out, or say --resume or --overwrite.")
+        if occupied and not (path / MARK).is_file():
+            raise InputError(f"{path} does not look like a run folder and is left alone: choose another --out.")
         if occupied and overwrite and not resume:
-            if not path.is_dir() or not any((path / mark).exists() for mark in MARKS):
-                raise InputError(f"{path} does not look like a run folder: --overwrite will not delete it.")
             shutil.rmtree(path)
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".writable"
@@ -47,6 +49,11 @@ def claim(path: Path, resume: bool, overwrite: bool) -> None:
         probe.unlink()
     except OSError as error:
         raise InputError(f"cannot write into {path}: {error.strerror or error}.") from error
+
+
+def mark(path: Path) -> None:
+    """Write on which machine the folder was made, which shows that it is ours."""
+    write_atomically(path / MARK, json.dumps(environment(), indent=2).encode())
 
 
 class RunFolder:
@@ -59,8 +66,12 @@ class RunFolder:
 
     def describe(self, experiment: dict[str, Any]) -> None:
         """Write what is run, and where."""
+        mark(self.path)
         write_atomically(self.path / "experiment.toml", toml.dumps(experiment))
-        write_atomically(self.path / "environment.json", json.dumps(environment(), indent=2).encode())
+
+    def experiment(self) -> dict[str, Any] | None:
+        """What the folder says was run, if it says so."""
+        return read_experiment(self.path) if (self.path / "experiment.toml").is_file() else None
 
     def append(self, row: Row) -> None:
         """One more line of metrics; it is on the disk when this returns."""
@@ -93,7 +104,7 @@ def read_metrics(path: Path) -> Metrics:
     """The table of a run folder; a torn last line, left by a killed run, is passed over."""
     rows = []
     try:
-        lines = (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (path / "metrics.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return Metrics()
     for line in lines:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from pathlib import Path
 
 import torch
 
-from peerdescent.engine.compiler import cache_folder
+from peerdescent.cache import cache_folder
+from peerdescent.errors import InputError
 from peerdescent.problems import Problem
 from peerdescent.problems.base import STRATEGIES
 
@@ -25,34 +27,43 @@ def choose_strategy(problem: Problem, points: torch.Tensor, batch_size: int | No
     if len(problem.strategies) == 1:
         return problem.strategies[0], "the only way"
     memory = _Memory(problem, points, batch_size)
-    if (known := memory.recall()) in problem.strategies:
-        return known, "measured before"
     times: dict[str, float] = {}
+    reason = ""
+    if (known := memory.recall()) in problem.strategies:
+        try:
+            _measure(problem, points, batch_size, known, rounds=0)
+            return known, memory.why
+        except RuntimeError:  # the module has changed behind its name
+            pass
     for strategy in problem.strategies:
         try:
             times[strategy] = _measure(problem, points, batch_size, strategy)
         except RuntimeError as error:  # not every module can be stacked by vmap
             reason = str(error).splitlines()[0]
     if not times:
-        raise RuntimeError(f"the gradient of {problem.name} cannot be computed: {reason}")
+        raise InputError(f"the gradient of {problem.name} cannot be computed: {reason}")
     best = min(times, key=lambda strategy: times[strategy])
-    memory.remember(best)
     missing = [strategy for strategy in STRATEGIES if strategy in problem.strategies and strategy not in times]
     if missing:
-        return best, f"{missing[0]} is impossible: {reason}"
+        why = f"{missing[0]} is impossible: {reason}"
+        memory.remember(best, why)
+        return best, why
+    memory.remember(best, "measured before")
     other = max(times.values()) / times[best]
     return best, f"measured {other:.1f}× faster"
 
 
-def _measure(problem: Problem, points: torch.Tensor, batch_size: int | None, strategy: str) -> float:
+def _measure(
+    problem: Problem, points: torch.Tensor, batch_size: int | None, strategy: str, rounds: int = ROUNDS
+) -> float:
     oracle = problem.oracle(batch_size, 0, True, range(problem.agents), strategy)
     points, out = points.clone(), torch.empty_like(points)
     times = []
-    for k in range(ROUNDS + 1):
+    for k in range(rounds + 1):
         begin = time.perf_counter()
         oracle(points, k, out)
         times.append(time.perf_counter() - begin)
-    return min(times[1:])
+    return min(times[-rounds:])
 
 
 class _Memory:
@@ -62,15 +73,18 @@ class _Memory:
         shape = [tuple(points.shape), str(points.dtype), points.device.type, batch_size, torch.get_num_threads()]
         module = problem.model(points[0])
         what = [problem.name, type(problem).__qualname__, str(module), shape, torch.__version__]
+        self.why = ""
         self._path: Path = cache_folder() / f"gradients-{hashlib.sha256(str(what).encode()).hexdigest()[:20]}.json"
 
     def recall(self) -> str:
         try:
-            return str(json.loads(self._path.read_text())["strategy"])
+            known = json.loads(self._path.read_text())
+            self.why = str(known["why"])
+            return str(known["strategy"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
-    def remember(self, strategy: str) -> None:
-        part = self._path.with_suffix(".part")
-        part.write_text(json.dumps({"strategy": strategy}))
+    def remember(self, strategy: str, why: str) -> None:
+        part = self._path.with_suffix(f".{os.getpid()}.part")  # others may measure the same at the same time
+        part.write_text(json.dumps({"strategy": strategy, "why": why}))
         part.replace(self._path)

@@ -86,8 +86,9 @@ def evaluate(problem: Problem, x: torch.Tensor, per_agent: bool) -> Row:
 
 def breaches(algorithm: Algorithm, state: State) -> dict[str, float]:
     """The laws of the method that its state breaks, with how far, relative to the largest entry."""
-    largest = max(float(array.abs().max()) for array in state.values())
-    if not math.isfinite(largest) or largest == 0:
+    peaks = [float(array.abs().max()) for array in state.values()]
+    largest = max(peaks)
+    if not all(map(math.isfinite, peaks)) or largest == 0:
         return {}
     tolerance = TOLERANCE.get(state["x"].dtype, SINGLE_TOLERANCE)
     laws: Mapping[str, torch.Tensor] = algorithm.invariants(SimpleNamespace(**state))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
@@ -15,6 +15,10 @@ from peerdescent.graphs import Graph, Spectrum, spectrum
 
 DENSE_UP_TO = 64
 """Agents up to which the eager product uses a dense matrix."""
+
+
+MATCHED = "matched"
+"""The Laplacian (I−W)/(αη), with which ηαL = I−W."""
 
 
 class MatrixStruct(ctypes.Structure):
@@ -35,7 +39,7 @@ class Matrix:
             self._operator = torch.tensor(csr.toarray(), dtype=dtype, device=device)
         else:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+                warnings.filterwarnings("ignore", message="Sparse")  # torch calls its sparse matrices a beta
                 start, column = torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices)
                 value = torch.from_numpy(csr.data).to(dtype)
                 self._operator = torch.sparse_csr_tensor(start, column, value, csr.shape, device=device)
@@ -56,14 +60,20 @@ class MemoryNetwork:
 
     laplacian_matrix: Matrix
     disagreement_matrix: Matrix
+    silent: bool = False
+    """No message travels: L = 0 and W = I."""
+
+    def silenced(self) -> MemoryNetwork:
+        """The same agents, each by itself."""
+        return replace(self, silent=True)
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         """L·a."""
-        return self.laplacian_matrix @ a
+        return torch.zeros_like(a) if self.silent else self.laplacian_matrix @ a
 
     def disagreement(self, a: torch.Tensor) -> torch.Tensor:
         """(I−W)·a."""
-        return self.disagreement_matrix @ a
+        return torch.zeros_like(a) if self.silent else self.disagreement_matrix @ a
 
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         """W·a."""
@@ -87,7 +97,9 @@ class Wiring:
 
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> Wiring:
-        """L and W of the kinds asked for; (I+W)/2 where the method needs it."""
+        """L and W of the kinds asked for, L = (I−W)/(αη) for "matched"; (I+W)/2 where the method needs it."""
+        if laplacian == MATCHED:
+            laplacian = f"metropolis:{1 / _step(algorithm)!r}"
         L, W = graph.laplacian(laplacian), graph.mixing(mixing)
         spectral = spectrum(L, W)
         if algorithm.mixing(spectral.lambda_min) == "as-is":
@@ -104,3 +116,9 @@ class Wiring:
         """The exchange for tensors of this dtype and device."""
         disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(self.graph.n) - self.mixing)
         return MemoryNetwork(Matrix(self.laplacian, dtype, device), Matrix(disagreement, dtype, device))
+
+
+def _step(algorithm: Algorithm) -> float:
+    """αη at the start; 1 for methods that have no such product."""
+    h = algorithm.hyperparameters(0)
+    return h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0

@@ -22,9 +22,10 @@ class Settings:
         iterations: how many.
         batch_size: samples per agent and iteration; None for exact gradients.
         seed: decides starts and minibatches.
-        laplacian: kind of L.
+        laplacian: kind of L; "matched" is (I−W)/(αη).
         mixing: kind of W.
         replacement: draw minibatches with replacement, or in epochs.
+        mix_every: iterations from one exchange of messages to the next.
         eval_every: iterations between evaluations; None for fifty in all.
         per_agent: measure every agent too, not only x̄.
         device: where the tensors live.
@@ -40,6 +41,7 @@ class Settings:
     laplacian: str = "metropolis"
     mixing: str = "metropolis"
     replacement: bool = True
+    mix_every: int = 1
     eval_every: int | None = None
     per_agent: bool = True
     device: str = "cpu"
@@ -51,6 +53,7 @@ class Settings:
     def __post_init__(self) -> None:
         whole("iterations", self.iterations, 0)
         whole("seed", self.seed, 0, 2**63)
+        whole("mix_every", self.mix_every, 1)
         for name in ("batch_size", "eval_every", "threads"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 1)
@@ -68,8 +71,8 @@ class Settings:
         """The device and dtype, if this machine has them."""
         try:
             device = torch.device(self.device)
-            torch.empty(1, device=device)
-        except (RuntimeError, AssertionError) as error:
+            float(torch.zeros(1, device=device, dtype=DTYPES[self.dtype]))  # some devices only pretend to hold numbers
+        except (RuntimeError, AssertionError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"device = {self.device!r} cannot be used here: {reason}") from error
         return device, DTYPES[self.dtype]

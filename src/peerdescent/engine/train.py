@@ -31,6 +31,8 @@ from peerdescent.problems import Problem
 PIECE = 100
 """Iterations between looks at the clock."""
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
+SAVING_SHARE = 20
+"""Large states are saved less often: computing takes at least so many times as long as saving."""
 Progress = Callable[[int, Row | None], None]
 
 
@@ -83,11 +85,27 @@ def train(
         return run.go(progress)
 
 
+def check(problem: Problem, graph: Graph, algorithm: Algorithm, **settings: Any) -> None:
+    """Build what a run needs and run nothing: wrong input is found before anything is written."""
+    chosen = _settings(settings)
+    with _threads(chosen.threads):
+        _Run(problem, graph, algorithm, chosen, None)
+
+
 def describe(problem: Problem, graph: Graph, algorithm: Algorithm, settings: Settings) -> dict[str, Any]:
     """A run made in Python, written down as an experiment."""
     chosen = {name: value for name, value in vars(settings).items() if value is not None}
     method = {"class": type(algorithm).__name__, **algorithm.parameters(), "transform": str(algorithm.transform)}
     return {"problem": problem.name, "graph": str(graph.spec), "algorithm": method, **chosen}
+
+
+def seconds_between_checkpoints() -> float:
+    """How long a run may go without saving its state; PEERDESCENT_CHECKPOINT_SECONDS changes it."""
+    text = os.environ.get("PEERDESCENT_CHECKPOINT_SECONDS", "")
+    try:
+        return float(text) if text else SECONDS_BETWEEN_CHECKPOINTS
+    except ValueError:
+        raise InputError(f"PEERDESCENT_CHECKPOINT_SECONDS = {text!r}: expected a number of seconds.") from None
 
 
 class _Run:
@@ -109,14 +127,16 @@ class _Run:
         )
         state = initial_state(algorithm, x.to(device, dtype))
         network = self.wiring.network(dtype, device)
-        self.update: Update = make_update(algorithm, state, network, settings.kernel, settings.threads or 1)
-        self.bytes_per_iteration = (
+        self.update: Update = make_update(
+            algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
+        )
+        self.bytes_per_exchange = (
             vectors_sent(algorithm) * self.problem.dimension * x.element_size() * 2 * len(graph.edges)
         )
         self.k, self.seconds, self.metrics = 0, 0.0, Metrics()
         self.notes = list(self.wiring.notes)
         self.folder: RunFolder | None = None
-        self._saved = time.monotonic()
+        self._next_save = time.monotonic() + seconds_between_checkpoints()
 
     @property
     def state(self) -> State:
@@ -124,18 +144,23 @@ class _Run:
 
     def record_in(self, folder: RunFolder, experiment: dict[str, Any]) -> None:
         """Keep records in a folder, and go on from what it holds."""
-        free = ("iterations", "eval_every", "out", "name", "title")
-        fixed = {key: value for key, value in experiment.items() if key not in free}
-        self.digest = hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
+        self.digest, known = _digest(experiment), folder.experiment()
         self.folder, last = folder, folder.last()
         if last is not None:
-            if last.digest != self.digest:
-                raise InputError(f"{folder.path} holds a run of another experiment: choose another --out.")
+            known = known if last.digest == self.digest and _fits(last.state, self.state) else {}
+        if known is not None and _digest(known) != self.digest:
+            raise InputError(f"{folder.path} holds a run of another experiment: choose another --out.")
+        if last is not None:
+            if last.iteration > self.settings.iterations:
+                raise InputError(
+                    f"{folder.path} holds {last.iteration} iterations already: ask for at least as many, "
+                    "or choose another --out."
+                )
             for name, array in self.state.items():
                 array.copy_(last.state[name])
             self.k, self.seconds = last.iteration, last.seconds
-        self.metrics = folder.rewind(self.k if last is not None else -1)
         folder.describe({**experiment, "iterations": self.settings.iterations})
+        self.metrics = folder.rewind(self.k if last is not None else -1)
 
     def go(self, progress: Progress | None) -> Result:
         """Run to the end, evaluating on the way."""
@@ -144,6 +169,8 @@ class _Run:
         for stop in self._stops():
             self._advance(stop, progress)
             self._evaluate(progress)
+        if self.metrics[-1]["loss"] > self.metrics[0]["loss"]:
+            self.notes.append("ended above its starting loss: try smaller steps")
         if self.folder is not None:
             self._save()
             self.folder.finish({**self._result().summary(), "diverged": False, "notes": self.notes})
@@ -179,7 +206,7 @@ class _Run:
             self._save_if_due()
 
     def _evaluate(self, progress: Progress | None) -> None:
-        counted = {"bytes_sent": self.k * self.bytes_per_iteration, "seconds": self.seconds}
+        counted = {"bytes_sent": self.k // self.settings.mix_every * self.bytes_per_exchange, "seconds": self.seconds}
         row = {"iteration": self.k, **evaluate(self.problem, self.state["x"], self.settings.per_agent), **counted}
         self.metrics.rows.append(row)
         if self.folder is not None:
@@ -202,24 +229,38 @@ class _Run:
             self.folder.finish({**self._result().summary(), "diverged": True, "notes": self.notes})
         error = DivergedError(
             f"{type(self.algorithm).__name__} diverged: the loss is no longer finite at iteration {self.k}; "
-            "try a smaller eta, another dual order or a smaller Laplacian."
+            "try smaller steps or a smaller Laplacian."
         )
         result = self._result()
         result.diverged, error.result = True, result
         raise error
 
     def _save_if_due(self) -> None:
-        if self.folder is not None and time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
+        if self.folder is not None and time.monotonic() > self._next_save:
             self._save()
 
     def _save(self) -> None:
         assert self.folder is not None
+        begin = time.monotonic()
         self.folder.save(Checkpoint(self.state, self.k, self.seconds, self.digest))
-        self._saved = time.monotonic()
+        end = time.monotonic()
+        self._next_save = end + max(seconds_between_checkpoints(), SAVING_SHARE * (end - begin))
 
     def _result(self) -> Result:
         fixed = (self.problem, self.graph, self.algorithm, self.settings)
         return Result(self.state["x"], self.metrics, *fixed, self.update.description, self.gradients, self.notes)
+
+
+def _digest(experiment: dict[str, Any]) -> str:
+    """Equal for experiments whose runs can continue each other."""
+    free = ("iterations", "eval_every", "out", "name", "title")
+    fixed = {key: value for key, value in experiment.items() if key not in free}
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _fits(saved: State, state: State) -> bool:
+    """Whether a saved state has the same arrays: problems made in Python share names."""
+    return {name: a.shape for name, a in saved.items()} == {name: a.shape for name, a in state.items()}
 
 
 def _settings(given: dict[str, Any]) -> Settings:
@@ -237,7 +278,7 @@ def _algorithm(algorithm: Algorithm | str) -> Algorithm:
 def _start(x0: torch.Tensor, problem: Problem) -> torch.Tensor:
     shape = (problem.agents, problem.dimension)
     try:
-        return torch.as_tensor(x0).to(problem.device, problem.dtype).expand(shape).contiguous()
+        return torch.as_tensor(x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
     except RuntimeError:
         raise InputError(f"x0 has shape {tuple(x0.shape)}: expected {shape} or one row of it.") from None
 

@@ -23,6 +23,8 @@ from peerdescent.expressions import Array, Expression, RecordingNetwork, Scalar
 
 State = dict[str, torch.Tensor]
 KERNELS = ("auto", "compiled", "plain")
+GRADIENT, POINT = "@gradient", "@point"
+"""Arrays of the engine's own; no state can have such a name."""
 CACHE_BYTES = 192 * 1024
 """What a block of columns of all arrays and scratch may take: less than common second-level caches hold."""
 
@@ -45,15 +47,34 @@ class Update(Protocol):
 
 def initial_state(algorithm: Algorithm, x: torch.Tensor) -> State:
     """x and what the method remembers, at the start."""
-    x = x.mean(dim=0, keepdim=True).expand_as(x).contiguous() if algorithm.common_start else x.clone()
+    x = x.mean(dim=0, keepdim=True).expand_as(x) if algorithm.common_start else x
+    x = x.clone(memory_format=torch.contiguous_format)  # kernels go by rows, whatever the caller's layout
     extra = {name: torch.zeros_like(x) if start == "zero" else x.clone() for name, start in algorithm.memory().items()}
     return {"x": x, **extra}
 
 
 def make_update(
-    algorithm: Algorithm, state: State, network: MemoryNetwork, kernel: str = "auto", threads: int = 1
+    algorithm: Algorithm,
+    state: State,
+    network: MemoryNetwork,
+    kernel: str = "auto",
+    threads: int = 1,
+    mix_every: int = 1,
 ) -> Update:
-    """The fastest carrier that works here, or the one asked for; its `description` says which it is."""
+    """The fastest carrier that works here, or the one asked for; its `description` says which it is.
+
+    With `mix_every` = m, messages travel in iterations m−1, 2m−1, … only; in between every agent is by itself.
+    """
+    gradient = torch.zeros_like(state["x"])
+    talking = _carrier(algorithm, state, gradient, network, kernel, threads)
+    if mix_every == 1:
+        return talking
+    return TalkSometimes(talking, _carrier(algorithm, state, gradient, network.silenced(), kernel, threads), mix_every)
+
+
+def _carrier(
+    algorithm: Algorithm, state: State, gradient: torch.Tensor, network: MemoryNetwork, kernel: str, threads: int
+) -> Update:
     if kernel not in KERNELS:
         raise InputError(f"kernel = {kernel!r}: expected one of {', '.join(KERNELS)}.")
     x = state["x"]
@@ -62,20 +83,27 @@ def make_update(
         reason = f"no compiled kernel for {x.dtype}"
     if kernel != "plain" and not reason:
         try:
-            return CompiledUpdate(algorithm, state, network, threads)
+            return CompiledUpdate(algorithm, state, network, threads, gradient)
         except (CompilerError, RecordingError) as error:
             reason = str(error)
     if kernel == "compiled":
         raise InputError(f"a compiled kernel cannot be had here: {reason}; use kernel=plain.")
-    return PlainUpdate(algorithm, state, network, reason)
+    return PlainUpdate(algorithm, state, network, reason, gradient)
 
 
 class PlainUpdate:
     """The obvious path: the step itself, evaluated eagerly."""
 
-    def __init__(self, algorithm: Algorithm, state: State, network: MemoryNetwork, reason: str = "") -> None:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        state: State,
+        network: MemoryNetwork,
+        reason: str = "",
+        gradient: torch.Tensor | None = None,
+    ) -> None:
         self.algorithm, self.state, self.network = algorithm, state, network
-        self.gradient = torch.zeros_like(state["x"])
+        self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
         self.description = f"plain ({reason})" if reason else "plain"
         self._step: Step
 
@@ -96,18 +124,26 @@ class PlainUpdate:
 class CompiledUpdate:
     """The fast path: the step recorded once, written as C, compiled, and run as one pass in place."""
 
-    def __init__(self, algorithm: Algorithm, state: State, network: MemoryNetwork, threads: int = 1) -> None:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        state: State,
+        network: MemoryNetwork,
+        threads: int = 1,
+        gradient: torch.Tensor | None = None,
+    ) -> None:
         self.algorithm, self.state = algorithm, state
-        self.gradient = torch.zeros_like(state["x"])
-        point, outputs = record(algorithm, tuple(state))
-        arrays = {**state, "g": self.gradient}
+        self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
+        point, outputs = record(algorithm, tuple(state), network.silent)
+        arrays = {**state, GRADIENT: self.gradient}
         self._before: _Kernel | None = None
         if isinstance(point, Array):
             self._point = state[point.name]
         else:
-            self._point = arrays["point"] = torch.empty_like(state["x"])
-            self._before = _Kernel({"point": point}, arrays, network, threads)
-            outputs = {name: _replace(node, point, Array("point")) for name, node in outputs.items()}
+            self._point = arrays[POINT] = torch.empty_like(state["x"])
+            self._before = _Kernel({POINT: point}, arrays, network, threads)
+            known: dict[int, Expression] = {id(point): Array(POINT)}
+            outputs = {name: _replace(node, known) for name, node in outputs.items()}
         self._update = _Kernel(outputs, arrays, network, threads)
         self.description = f"compiled ({threads} thread{'s' * (threads > 1)})"
 
@@ -123,19 +159,40 @@ class CompiledUpdate:
         self._update(self._numbers)
 
 
+class TalkSometimes:
+    """Two carriers of one state: one that exchanges messages, and one for the iterations in between."""
+
+    def __init__(self, talking: Update, silent: Update, mix_every: int) -> None:
+        self.state, self.gradient, self.description = talking.state, talking.gradient, talking.description
+        self._talking, self._silent, self._mix_every = talking, silent, mix_every
+
+    def _for(self, k: int) -> Update:
+        return self._talking if (k + 1) % self._mix_every == 0 else self._silent
+
+    def begin(self, k: int) -> torch.Tensor:
+        """Start iteration k with the carrier whose turn it is."""
+        return self._for(k).begin(k)
+
+    def finish(self, k: int) -> None:
+        """End iteration k."""
+        self._for(k).finish(k)
+
+
 class RecordingError(RuntimeError):
     """The step asks for more than arithmetic and cannot be recorded."""
 
 
-def record(algorithm: Algorithm, names: tuple[str, ...]) -> tuple[Expression, dict[str, Expression]]:
+def record(
+    algorithm: Algorithm, names: tuple[str, ...], silent: bool = False
+) -> tuple[Expression, dict[str, Expression]]:
     """The step as equations: the gradient's point, and the new value of every state."""
-    network = RecordingNetwork()
+    network = RecordingNetwork(silent)
     state = SimpleNamespace(**{name: Array(name) for name in names})
     numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
     try:
         step = algorithm.step(state, network, numbers)
         point = next(step)
-        outputs = _finish(step, algorithm.seen(Array("g"), network))
+        outputs = _finish(step, algorithm.seen(Array(GRADIENT), network))
     except (TypeError, AttributeError) as error:
         raise RecordingError(f"the step of {type(algorithm).__name__} is not plain arithmetic: {error}") from error
     return point, outputs
@@ -222,13 +279,10 @@ def _finish(step: Step, gradient: object) -> dict[str, Any]:
     raise TypeError("a step yields exactly once: the point where the gradient is wanted")
 
 
-def _replace(node: Expression, old: Expression, new: Expression) -> Expression:
-    """The same equation with one node exchanged for another."""
-    if node is old:
-        return new
-    changed = {
-        f.name: _replace(value, old, new)
-        for f in fields(node)
-        if isinstance(value := getattr(node, f.name), Expression)
-    }
-    return replace(node, **changed) if changed else node
+def _replace(node: Expression, known: dict[int, Expression]) -> Expression:
+    """The same equation with some nodes exchanged; what was shared stays shared."""
+    if id(node) not in known:
+        parts = {f.name: getattr(node, f.name) for f in fields(node)}
+        changed = {name: _replace(part, known) for name, part in parts.items() if isinstance(part, Expression)}
+        known[id(node)] = replace(node, **changed) if changed else node
+    return known[id(node)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
@@ -44,6 +46,7 @@ class Experiment:
     mixing: str = "metropolis"
     powerball: float | None = None
     replacement: bool = True
+    mix_every: int = 1
     eval_every: int | None = None
     per_agent: bool = True
     device: str = "cpu"
@@ -60,6 +63,11 @@ class Experiment:
             value = getattr(self, name)
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
                 raise InputError(f"{name} = {value!r}: expected {wanted}.")
+        for name in ("algorithms", "load"):
+            if not all(isinstance(item, str) for item in getattr(self, name)):
+                raise InputError(f"{name} = {list(getattr(self, name))!r}: expected a list of texts.")
+        if len(set(self.algorithms)) < len(self.algorithms):
+            raise InputError(f"algorithms = {', '.join(self.algorithms)}: expected every method once.")
         if not self.algorithms:
             raise InputError("an experiment needs an algorithm: see `peerdescent list algorithms`.")
 
@@ -83,8 +91,12 @@ class Experiment:
         for key in common:
             if not any(key in algorithms.find(other).options() for other in self.algorithms):
                 raise InputError(f"{name} has no hyperparameter {key!r}: it has {', '.join(known)}.")
+        own = self.set.get(name, {})
+        for key in own:
+            if key not in known:
+                raise InputError(f"{name} has no hyperparameter {key!r}: it has {', '.join(known)}.")
         values = {key: value for key, value in common.items() if key in known}
-        return algorithms.make(name, self.powerball, **values, **self.set.get(name, {}))
+        return algorithms.make(name, self.powerball, **{**values, **own})
 
     def check(self) -> None:
         """Build everything once, so that wrong input is found before anything is written."""
@@ -110,7 +122,7 @@ class Experiment:
 _TEXTS = ("problem", "graph", "partition", "laplacian", "mixing", "device", "dtype", "kernel", "gradients", "title")
 _KINDS: list[tuple[str, tuple[type, ...], str]] = [
     *((name, (str,), "a text") for name in _TEXTS),
-    *((name, (int,), "a whole number") for name in ("iterations", "batch_size", "seed", "threads")),
+    *((name, (int,), "a whole number") for name in ("iterations", "batch_size", "seed", "mix_every", "threads")),
     ("eval_every", (int, type(None)), "a whole number"),
     ("powerball", (int, float, type(None)), "a number in [0, 1]"),
     *((name, (bool,), "true or false") for name in ("replacement", "per_agent")),
@@ -124,13 +136,14 @@ def load_methods(path: str) -> None:
     spec = importlib.util.spec_from_file_location(f"peerdescent_user_{Path(path).stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(f"load = {path!r}: expected a Python file.")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        spec.loader.exec_module(module)
     except InputError:
         raise
     except FileNotFoundError:
         raise InputError(f"load = {path!r}: there is no such file.") from None
-    except Exception as error:  # anything can go wrong in a user's file; what and where is what they need
+    except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; what and where is what they need
         raise InputError(f"load = {path!r} failed: {type(error).__name__}: {error}") from error
 
 
@@ -143,7 +156,7 @@ def read(source: str) -> Experiment:
     path = Path(source)
     if source in library():
         text = files(__package__).joinpath("library").joinpath(f"{source}.toml").read_text(encoding="utf-8")
-    elif path.suffix != ".toml" and not path.exists():
+    elif path.suffix != ".toml" and not os.path.exists(source):  # unlike Path's, it is False for too long a name
         near = did_you_mean(source, library())
         raise InputError(
             f"there is no experiment {source!r}{near}: give a TOML file or see `peerdescent list experiments`."

@@ -9,8 +9,8 @@ from pathlib import Path
 from peerdescent import toml
 from peerdescent.engine import Result, train
 from peerdescent.engine.checkpoint import write_atomically
-from peerdescent.engine.folder import claim
-from peerdescent.engine.train import Progress
+from peerdescent.engine.folder import claim, mark
+from peerdescent.engine.train import Progress, check
 from peerdescent.errors import DivergedError
 from peerdescent.experiments.experiment import Experiment
 from peerdescent.report import figures, tables
@@ -36,22 +36,32 @@ class Outcome:
 def run(experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce) -> dict[str, Outcome]:
     """One method, its records and its figures in `out`."""
     (name,) = experiment.algorithms
-    outcomes = {name: _train(experiment, name, out, resume, overwrite, announce)}
+    outcomes = {name: train_one(experiment, name, out, resume, overwrite, announce)}
     _draw(experiment, outcomes, out)
     return outcomes
 
 
 def compare(experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce) -> dict[str, Outcome]:
     """Every method of the experiment in a folder of its own below `out`; one that diverges does not stop the others."""
+    graph = experiment.make_graph()
+    problem = experiment.make_problem(graph.n)
+    for name in experiment.algorithms:
+        check(problem, graph, experiment.make_algorithm(name), **vars(experiment.settings()))
     claim(out, resume, overwrite)
+    mark(out)
     described = {name: experiment.resolved(name) for name in experiment.algorithms}
     write_atomically(out / "comparison.toml", toml.dumps(described))
-    outcomes = {name: _train(experiment, name, out / name, resume, False, announce) for name in experiment.algorithms}
+    outcomes = {
+        name: train_one(experiment, name, out / name, resume, False, announce) for name in experiment.algorithms
+    }
     _draw(experiment, outcomes, out)
     return outcomes
 
 
-def _train(experiment: Experiment, name: str, out: Path, resume: bool, overwrite: bool, announce: Announce) -> Outcome:
+def train_one(
+    experiment: Experiment, name: str, out: Path, resume: bool, overwrite: bool, announce: Announce
+) -> Outcome:
+    """One method of an experiment, with records in `out`."""
     graph = experiment.make_graph()
     problem, algorithm = experiment.make_problem(graph.n), experiment.make_algorithm(name)
     try:

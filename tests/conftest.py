@@ -1,0 +1,76 @@
+"""What several test files share: the command line, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from peerdescent import cli
+
+
+class Said(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """The lines on stderr but for notes, which may stand beside an error."""
+        return [line for line in self.err.splitlines() if not line.startswith("note: ")]
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def peerdescent_(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command, in this process: a new one would spend seconds on imports."""
+
+    def call(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["peerdescent", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return Said(int(end.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def process(here: Path) -> Command:
+    """The command, in a process of its own."""
+
+    def call(*arguments: object, **options: Any) -> Said:
+        command = [sys.executable, "-m", "peerdescent", *map(str, arguments)]
+        done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=300, **options)
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics but for the time they took."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return without_seconds([json.loads(line) for line in lines])
+
+
+def without_seconds(table: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without the one column that is different every time."""
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in table]

@@ -1,0 +1,51 @@
+"""Messages in every m-th iteration only, and the Laplacian that matches the step."""
+
+import numpy as np
+import pytest
+
+from peerdescent import algorithms, graphs, train
+from peerdescent.engine.network import Wiring
+from peerdescent.problems import quadratic
+
+PROBLEM = quadratic(agents=5, dimension=7, noise=0.0)
+RATES = {"eta": 0.05, "alpha": 1.0, "beta": 1.0}
+
+
+def by_hand(mix_every: int, iterations: int) -> np.ndarray:
+    """D-SGD-1 with W = I in between, agent by agent."""
+    W = graphs.ring(5).mixing().toarray()
+    A, c = PROBLEM.A.numpy(), PROBLEM.c.numpy()
+    x = np.zeros((5, 7))
+    for k in range(iterations):
+        gradient = np.stack([A[i] @ (x[i] - c[i]) for i in range(5)])
+        x = (W @ x if (k + 1) % mix_every == 0 else x) - 0.05 * gradient
+    return x
+
+
+@pytest.mark.parametrize("kernel", ["plain", "compiled"])
+@pytest.mark.parametrize("mix_every", [1, 3, 100])
+def test_in_between_every_agent_is_by_itself(kernel: str, mix_every: int) -> None:
+    method = algorithms.DSGD1(eta=0.05)
+    result = train(PROBLEM, "ring:5", method, iterations=20, mix_every=mix_every, kernel=kernel, dtype="float64")
+    np.testing.assert_allclose(result.x.numpy(), by_hand(mix_every, 20), atol=1e-12)
+    assert result.metrics[-1]["bytes_sent"] == 20 // mix_every * 7 * 8 * 2 * 5
+
+
+@pytest.mark.parametrize("name", algorithms.PRESETS)
+def test_every_method_can_be_silent_in_both_carriers(name: str) -> None:
+    kind = algorithms.PRESETS[name].kind
+    method = algorithms.make(name, **{rate: RATES.get(rate, 0.05) for rate in kind.rates})
+    shared = {"iterations": 30, "mix_every": 4, "dtype": "float64"}
+    plain, compiled = (train(PROBLEM, "ring:5", method, kernel=kernel, **shared).x for kernel in ("plain", "compiled"))
+    np.testing.assert_allclose(plain.numpy(), compiled.numpy(), atol=1e-10)
+    assert (
+        not np.allclose(plain.numpy(), train(PROBLEM, "ring:5", method, iterations=30, dtype="float64").x.numpy())
+        or name == "c-sgd"
+    )
+
+
+def test_the_matched_laplacian_makes_the_step_one_minus_w() -> None:
+    method = algorithms.DSGPA(eta=0.5, alpha=0.25, beta=0.1)
+    wiring = Wiring.build(graphs.ring(6), "matched", "metropolis", method)
+    expected = np.eye(6) - graphs.ring(6).mixing().toarray()
+    np.testing.assert_allclose(0.5 * 0.25 * wiring.laplacian.toarray(), expected, atol=1e-15)
