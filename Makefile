@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test e2e browser bench lint format clean help
+.PHONY: run test e2e browser bench results lint format clean help
 
 help: ## Show what can be made.
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -31,6 +31,11 @@ browser: # The report is tested in a real browser; where one cannot be installed
 bench: $(READY) ## Ratios of speed, measured in one run.
 	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/iteration.py
+
+results: $(READY) ## Reproduce the whole paper (about 40 minutes on 2 cores) and renew docs/results.
+	$(BIN)/peerdescent reproduce all --seeds 3 --out runs/reproduce-code
+	mkdir -p docs/results/paper
+	cp runs/reproduce-code/figures/*.png runs/reproduce-code/tables/*.csv runs/reproduce-code/tables/*.md docs/results/paper/
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""peerdescent: train one model on many machines with no centre.
+"""peerdescent: train one model among many agents with no centre.
 
 >>> import peerdescent
 >>> result = peerdescent.train("quadratic", "ring:5", "d-sgt-1", iterations=100, eval_every=50)

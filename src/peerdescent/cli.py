@@ -23,7 +23,7 @@ from peerdescent.experiments import Experiment, from_keys, library, load_methods
 
 app = typer.Typer(
     name="peerdescent",
-    help="Train one model on many machines with no centre.",
+    help="Train one model among many agents with no centre.",
     epilog="Start with: peerdescent compare quickstart",
     no_args_is_help=True,
     add_completion=False,
@@ -31,41 +31,60 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(cli_data.app, name="data")
-ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]  # newer typers carry a click of their own
 errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+
+
+def _help(text: str, key: str) -> str:
+    """A flag's help with the value that an experiment has unless it says otherwise."""
+    default = getattr(Experiment(), key)
+    return f"{text} Default: {', '.join(default) if isinstance(default, tuple) else default}."
+
 
 SET_HELP = "A hyperparameter (eta=.03), one method's (dm-sgd.eta=.1) or the problem's (problem.start=glorot)."
 Source = Annotated[
-    str | None, typer.Argument(metavar="[EXPERIMENT]", help="A TOML file, or a name of `list experiments`.")
+    str | None, typer.Argument(metavar="EXPERIMENT", help="A TOML file, or a name of `list experiments`.")
 ]
-Several = Annotated[list[str] | None, typer.Option("--algorithm", "-a", help="Method; may be given several times.")]
-Problem = Annotated[str | None, typer.Option(help="What is minimised: see `list problems`.")]
-GraphSpec = Annotated[str | None, typer.Option("--graph", help="Who talks to whom, e.g. ring:10, er:10:0.4:seed=3.")]
+Several = Annotated[
+    list[str] | None, typer.Option("--algorithm", "-a", help=_help("Method; may be given several times.", "algorithms"))
+]
+Problem = Annotated[str | None, typer.Option(help=_help("What is minimised: see `list problems`.", "problem"))]
+GraphSpec = Annotated[
+    str | None, typer.Option("--graph", help=_help("Who talks to whom, e.g. ring:10, er:10:0.4:seed=3.", "graph"))
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help=SET_HELP),
 ]  # fmt: skip
-Iterations = Annotated[int | None, typer.Option(help="How many iterations.")]
-BatchSize = Annotated[int | None, typer.Option(help="Samples per agent and iteration; 0 takes whole shards.")]
-Seed = Annotated[int | None, typer.Option(help="Decides starts and minibatches.")]
-Partition = Annotated[str | None, typer.Option(help="How data are split: iid, label or dirichlet:A.")]
+Iterations = Annotated[int | None, typer.Option(help=_help("How many iterations.", "iterations"))]
+BatchSize = Annotated[
+    int | None, typer.Option(help=_help("Samples per agent and iteration; 0 takes whole shards.", "batch_size"))
+]
+Seed = Annotated[int | None, typer.Option(help=_help("Decides starts and minibatches.", "seed"))]
+Partition = Annotated[
+    str | None, typer.Option(help=_help("How data are split: iid, label or dirichlet:A.", "partition"))
+]
 Laplacian = Annotated[
     str | None,
-    typer.Option(help="L: metropolis, unit or weighted, with :SCALE if wanted; matched is (I−W)/(αη)."),
-]  # fmt: skip
-Mixing = Annotated[str | None, typer.Option(help="W: metropolis, lazy, max-degree or uniform.")]
+    typer.Option(
+        help=_help("L: metropolis, unit, weighted, perhaps with :SCALE; or matched, (I−W)/(αη).", "laplacian")
+    ),
+]
+Mixing = Annotated[str | None, typer.Option(help=_help("W: metropolis, lazy, max-degree or uniform.", "mixing"))]
 Powerball = Annotated[
     float | None, typer.Option(metavar="G", help="Raise every gradient to this power, for any method.")
 ]
 Replacement = Annotated[bool | None, typer.Option(help="Draw minibatches with replacement, or in epochs.")]
-MixEvery = Annotated[int | None, typer.Option(metavar="M", help="Exchange messages in every M-th iteration only.")]
+MixEvery = Annotated[
+    int | None, typer.Option(metavar="M", help=_help("Exchange messages in every M-th iteration only.", "mix_every"))
+]
 EvalEvery = Annotated[int | None, typer.Option(metavar="K", help="Iterations between evaluations.")]
 PerAgent = Annotated[bool | None, typer.Option(help="Measure every agent too, not only the average.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, …")]
-Dtype = Annotated[str | None, typer.Option(help="float32 or float64.")]
-Threads = Annotated[int | None, typer.Option(help="Processor threads.")]
-Kernel = Annotated[str | None, typer.Option(help="The update: auto, compiled or plain.")]
-Gradients = Annotated[str | None, typer.Option(help="The gradients: auto, stacked or loop.")]
+Device = Annotated[str | None, typer.Option(help=_help("cpu, cuda, …", "device"))]
+Dtype = Annotated[str | None, typer.Option(help=_help("float32 or float64.", "dtype"))]
+Threads = Annotated[int | None, typer.Option(help=_help("Processor threads.", "threads"))]
+Kernel = Annotated[str | None, typer.Option(help=_help("The update: auto, compiled or plain.", "kernel"))]
+Gradients = Annotated[str | None, typer.Option(help=_help("The gradients: auto, stacked or loop.", "gradients"))]
 Load = Annotated[
     list[str] | None, typer.Option(metavar="FILE", help="A Python file that registers methods of your own.")
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from peerdescent.checks import whole
+from peerdescent.data.fetch import fetch
 from peerdescent.errors import InputError
 from peerdescent.reproduce import pool
 from peerdescent.reproduce.report import COLUMNS, accuracy_table, write_report
@@ -46,10 +49,14 @@ def reproduce(
     if not 0 < budget <= 1:
         raise InputError(f"budget = {budget}: expected a number above 0 and at most 1.")
     jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
-    out = out or Path("runs", f"reproduce-{reading}")
+    out = out or Path("runs", f"reproduce-{reading}" + f"-{budget:g}" * (budget != 1))
     studies = [read_study(name, reading) for name in (STUDIES if what == "all" else (what,))]
     todo = [part for study in studies for part in parts(study, seeds, budget)]
     console = Console(quiet=quiet, highlight=False)
+    if quiet:
+        warnings.simplefilter("ignore")
+    if any(part.experiment.problem == "mnist-cnn" for part in todo):
+        fetch("mnist", announce=lambda text: console.print(text, markup=False))  # once, before all workers want it
     _run(todo, out, jobs, console)
     results = {study.name: collect(study, todo, out) for study in studies}
     command = f"peerdescent reproduce {what} --seeds {seeds} --reading {reading}" + f" --budget {budget}" * (
@@ -85,13 +92,13 @@ def _run(todo: list[Part], out: Path, jobs: int, console: Console) -> None:
         pool.carry_out(todo, out, jobs, report)
 
 
-def _table(title: str, rows: object) -> Table:
+def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
     table = Table(title=title, title_justify="left")
     shown = [i for i, name in enumerate(COLUMNS) if name != "why"]  # too long for a terminal; the report has it
     for name in (COLUMNS[i] for i in shown):
         table.add_column(
             name, justify="right" if "%" in name or name in ("seeds", "loss") else "left", no_wrap=name == "method"
         )
-    for row in rows:  # type: ignore[attr-defined]
+    for row in rows:
         table.add_row(*(row[i] for i in shown))
     return table

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from peerdescent.data.fetch import fetch
 from peerdescent.engine.metrics import Row
 from peerdescent.engine.network import Wiring
 from peerdescent.errors import InputError
@@ -36,6 +37,8 @@ def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
     """Run or compare, showing how it goes; raises if every method diverged."""
     from peerdescent.experiments import runner  # figures are slow to import, and only this needs them
 
+    if way.resume and way.out is None:
+        raise InputError("--resume needs --out: name the run folder to go on with.")
     if way.resume and way.overwrite:
         raise InputError("--resume and --overwrite contradict each other: keep one.")
     name = "compare" if together else experiment.algorithms[0]
@@ -43,6 +46,8 @@ def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
     silent = way.quiet or way.as_json
     console = Console(quiet=silent, highlight=False, markup=False, emoji=False)
     _introduce(console, experiment)
+    if experiment.problem == "mnist-cnn":
+        fetch("mnist", announce=lambda text: console.print(text, markup=False))
     with _progress(console, silent) as bar:
         carry = runner.compare if together else runner.run
         outcomes = carry(experiment, out, way.resume, way.overwrite, _announcer(bar, experiment.iterations))
@@ -101,7 +106,7 @@ def _conclude(console: Console, outcomes: Mapping[str, Outcome], out: Path) -> N
 
 def _as_json(outcomes: Mapping[str, Outcome], out: Path) -> str:
     results: dict[str, Any] = {
-        name: {**outcome.result.summary(), "diverged": outcome.error is not None, "note": outcome.note}
+        name: {**outcome.result.summary(), "diverged": outcome.error is not None, "notes": outcome.notes}
         for name, outcome in outcomes.items()
     }
     strict = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no NaN and no infinity

@@ -2,13 +2,13 @@
 
 A step is plain arithmetic, so it runs on tensors, on NumPy arrays and on plain numbers alike. Given the
 symbols of this module instead, the same arithmetic leaves behind the equation itself, from which a fused
-kernel can be written and the vectors on the wire can be counted.
+kernel can be written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Union
 
 MixKind = Literal["laplacian", "disagreement", "mean"]
@@ -158,18 +158,13 @@ class Mixed(Expression):
 
 @dataclass
 class RecordingNetwork:
-    """Stands in for the network while a step is recorded, and keeps what would be sent."""
+    """Stands in for the network while a step is recorded."""
 
     silent: bool = False
     """Record an iteration without messages: every agent by itself, L = 0 and W = I."""
-    exchanges: list[Mixed] = field(default_factory=list)
-
-    def _record(self, kind: MixKind, source: Expression) -> Expression:
-        self.exchanges.append(Mixed(kind, source))
-        return self.exchanges[-1]
 
     def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
-        return Constant(0.0) if self.silent else self._record(kind, source)
+        return Constant(0.0) if self.silent else Mixed(kind, source)
 
     def laplacian(self, source: Expression) -> Expression:
         """L·source."""
@@ -185,7 +180,7 @@ class RecordingNetwork:
 
     def mean(self, source: Expression) -> Expression:
         """The mean of all rows, in every row."""
-        return self._record("mean", source)
+        return Mixed("mean", source)
 
 
 def lift(value: Operand) -> Expression:

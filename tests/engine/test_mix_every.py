@@ -5,6 +5,7 @@ import pytest
 
 from peerdescent import algorithms, graphs, train
 from peerdescent.engine.network import Wiring
+from peerdescent.errors import InputError
 from peerdescent.problems import quadratic
 
 PROBLEM = quadratic(agents=5, dimension=7, noise=0.0)
@@ -44,8 +45,14 @@ def test_every_method_can_be_silent_in_both_carriers(name: str) -> None:
     )
 
 
-def test_the_matched_laplacian_makes_the_step_one_minus_w() -> None:
+@pytest.mark.parametrize("mixing", ["metropolis", "lazy", "max-degree"])
+def test_the_matched_laplacian_makes_the_step_one_minus_w(mixing: str) -> None:
     method = algorithms.DSGPA(eta=0.5, alpha=0.25, beta=0.1)
-    wiring = Wiring.build(graphs.ring(6), "matched", "metropolis", method)
-    expected = np.eye(6) - graphs.ring(6).mixing().toarray()
+    wiring = Wiring.build(graphs.star(6), "matched", mixing, method)
+    expected = np.eye(6) - graphs.star(6).mixing(mixing).toarray()
     np.testing.assert_allclose(0.5 * 0.25 * wiring.laplacian.toarray(), expected, atol=1e-15)
+
+
+def test_a_matched_laplacian_needs_a_step() -> None:
+    with pytest.raises(InputError, match="αη, which is 0"):
+        Wiring.build(graphs.ring(3), "matched", "metropolis", algorithms.DSGPA(eta=0.5, alpha=0.0, beta=0.0))

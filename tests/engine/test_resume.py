@@ -13,11 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
+import torch
 from safetensors.torch import load_file
 from tests.conftest import Command, rows
 
 from peerdescent import InputError, Result, train
+from peerdescent.engine.folder import RunFolder, read_metrics
 from peerdescent.problems import quadratic
 
 loop = sys.modules["peerdescent.engine.train"]  # the package's `train` is the function of that module
@@ -81,7 +84,8 @@ def test_killed_at_random_moments(peerdescent_: Command, here: Path) -> None:
         running = subprocess.Popen([*command, *resume], cwd=here, stderr=subprocess.PIPE)
         while running.poll() is None and not set(saved.glob("*.safetensors")) - before:
             time.sleep(0.002)  # interpreters start slowly: the random moment begins with the first checkpoint
-        time.sleep(moments.uniform(0, 0.2))
+        if running.poll() is None:
+            time.sleep(moments.uniform(0, 0.05))
         running.send_signal(signal.SIGKILL)
         _, stderr = running.communicate()
         assert running.returncode == -signal.SIGKILL, stderr
@@ -214,3 +218,28 @@ def test_a_comparison_goes_on(peerdescent_: Command, here: Path) -> None:
     assert peerdescent_("compare", *flags, "a", "--resume").code == 0
     for method in ("d-sgd-1", "dm-sgd"):
         assert rows(Path("a", method)) == rows(Path("whole", method))
+
+
+def test_only_one_process_writes_into_a_folder(here: Path) -> None:
+    first = RunFolder(here / "d")
+    with pytest.raises(InputError, match="another process is writing"):
+        RunFolder(here / "d", resume=True)
+    assert first.path.is_dir()
+
+
+def test_another_graph_made_in_python_is_another_experiment(here: Path) -> None:
+    problem = quadratic(agents=5, dimension=2)
+    train(problem, nx.cycle_graph(5), "d-sgd-1", iterations=5, out=here / "d")
+    with pytest.raises(InputError, match="another experiment"):
+        train(problem, nx.complete_graph(5), "d-sgd-1", iterations=9, out=here / "d", resume=True)
+    with pytest.raises(InputError, match="another experiment"):
+        train(problem, nx.cycle_graph(5), "d-sgd-1", iterations=9, x0=torch.ones(5, 2), out=here / "d", resume=True)
+
+
+def test_records_without_a_checkpoint_are_not_cut_short(here: Path) -> None:
+    problem = quadratic(agents=3, dimension=2)
+    train(problem, "ring:3", "d-sgd-1", iterations=50, out=here / "d")
+    shutil.rmtree(here / "d" / "checkpoints")
+    with pytest.raises(InputError, match="holds 50 iterations already"):
+        train(problem, "ring:3", "d-sgd-1", iterations=5, out=here / "d", resume=True)
+    assert read_metrics(here / "d")[-1]["iteration"] == 50

@@ -470,3 +470,49 @@ def test_a_module_without_parameters_is_refused() -> None:
 def test_the_package_offers_what_it_names() -> None:
     for name in peerdescent.__all__:
         assert hasattr(peerdescent, name)
+
+
+def test_frozen_parameters_stay_and_unused_ones_do_no_harm() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    model[0].requires_grad_(False)
+    model.register_parameter("unused", nn.Parameter(torch.ones(4)))
+    data = torch.randn(40, 2), torch.randn(40, 1)
+    problem = supervised(model, nn.functional.mse_loss, data, agents=4)
+    assert problem.dimension == 4 + 4
+    for gradients_ in ("stacked", "loop"):
+        trained = train(problem, "ring:4", "d-sgd-1", iterations=10, batch_size=4, gradients=gradients_).model()
+        assert torch.equal(trained[0].weight, model[0].weight)
+        assert torch.equal(trained.unused, model.unused)
+        assert not torch.equal(trained[2].weight, model[2].weight)
+
+
+def test_dropout_is_refused() -> None:
+    with pytest.raises(InputError, match="draws at random"):
+        supervised(
+            nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 1)),
+            nn.functional.mse_loss,
+            (torch.ones(80, 2), torch.ones(80, 1)),
+        )
+
+
+def test_numpy_numbers_are_welcome(tmp_path: Path) -> None:
+    result = train("quadratic", "ring:3", "d-sgd-1", iterations=np.int64(3), seed=np.int64(2), out=tmp_path / "a")
+    assert type(result.settings.seed) is int
+
+
+def test_a_measured_choice_is_written_down_and_kept_on_resume(tmp_path: Path) -> None:
+    problem = logistic_nonconvex(agents=3, samples=60)
+    first = train(problem, "ring:3", "d-sgd-1", iterations=3, batch_size=4, out=tmp_path / "a")
+    written = (tmp_path / "a" / "experiment.toml").read_text()
+    chosen = first.gradients.split()[0]
+    assert f'gradients = "{chosen}"' in written
+    other = written.replace(f'gradients = "{chosen}"', f'gradients = "{"loop" if chosen == "stacked" else "stacked"}"')
+    (tmp_path / "a" / "experiment.toml").write_text(other)
+    again = train(problem, "ring:3", "d-sgd-1", iterations=6, batch_size=4, out=tmp_path / "a", resume=True)
+    assert again.gradients.split()[0] != chosen
+
+
+def test_a_power_is_not_taken_twice() -> None:
+    with pytest.raises(InputError, match="has a power of its own"):
+        peerdescent.algorithms.make("dsgpa-f-pb", powerball=0.7)
+    assert peerdescent.algorithms.make("dsgpa-f", powerball=0.7).gamma == 1.0

@@ -1,6 +1,7 @@
 """Verdicts from made-up tables whose answer is plain."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -48,8 +49,19 @@ def test_a_line_without_a_printed_number_cannot_be_judged() -> None:
 
 
 def test_a_diverged_line_is_not_reproduced() -> None:
-    diverged = LineResult(Line("A", {}, 92.0), [Metrics([{"iteration": 0, "loss": None, "accuracy": 0.1}])], [True])
-    assert verdict("A", {"A": diverged}).word == "not reproduced"
+    good, broken = result("A", 92.0).runs[0], Metrics([{"iteration": 0, "loss": None, "accuracy": 0.1}])
+    mixed = LineResult(Line("A", {}, 92.0), [good, broken], [False, True])
+    assert verdict("A", {"A": mixed}).word == "not reproduced"
+    assert "1 of 2 seeds" in verdict("A", {"A": mixed}).reason
+    assert math.isnan(mixed.accuracy)  # the accuracy of a model that is no number is none
+
+
+def test_a_shortened_run_proves_nothing() -> None:
+    short = replace(result("A", 50.0, paper=92.0), planned=10, shortened=True)
+    assert verdict("A", {"A": short}).word == "not testable"
+    assert all(
+        claim.judge({"nn": {"A": short}}).word == "not testable" for claim in claims.CLAIMS if claim.needs == "nn"
+    )
 
 
 def nn(t_pb_speed: int) -> dict[str, LineResult]:

@@ -68,6 +68,8 @@ def make(name: str, powerball: float | None = None, **values: Any) -> Algorithm:
             options = ", ".join(preset.options())
             raise InputError(f"{name} has no hyperparameter {key!r}: it has {options}.")
     if powerball is not None:
+        if {**preset.values, **values}.get("gamma", 1.0) != 1:
+            raise InputError(f"{name} has a power of its own: use --set gamma={powerball} instead of powerball.")
         values["transform"] = values.get("transform", Transform()).then(Powerball(powerball))
     return preset.kind(**{**preset.values, **_numbers(preset, values)})
 

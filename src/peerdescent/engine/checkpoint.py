@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from peerdescent.engine.update import State
+from peerdescent.files import write_atomically
 
 KEPT = 2
 
@@ -27,16 +27,6 @@ class Checkpoint:
     seconds: float
     digest: str
     """Tells whether a checkpoint belongs to the experiment that wants to go on."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """All of the content or nothing of it, whenever the process or the machine dies."""
-    part = path.with_name(f"{path.name}.part")
-    with open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:

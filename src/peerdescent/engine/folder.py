@@ -16,20 +16,27 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 from peerdescent import toml
 from peerdescent._version import __version__
-from peerdescent.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, write_atomically
+from peerdescent.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from peerdescent.engine.metrics import Metrics, Row
 from peerdescent.errors import InputError
+from peerdescent.files import write_atomically
 
 MARK = "environment.json"
 """The file that shows that a folder was made by us, the first to be written; people name theirs experiment.toml too."""
-LEFTOVERS = (".writable", f"{MARK}.part")
+LOCK = ".lock"
+LEFTOVERS = (".writable", LOCK, f"{MARK}.part")
 """What a run can leave that was killed before it could write its mark."""
 
 
@@ -39,7 +46,7 @@ def claim(path: Path, resume: bool, overwrite: bool) -> None:
         occupied = path.exists() and (not path.is_dir() or any(p.name not in LEFTOVERS for p in path.iterdir()))
         if occupied and not (resume or overwrite):
             raise InputError(f"{path} is not empty: choose another --out, or say --resume or --overwrite.")
-        if occupied and not (path / MARK).is_file():
+        if occupied and not _is_ours(path):
             raise InputError(f"{path} does not look like a run folder and is left alone: choose another --out.")
         if occupied and overwrite and not resume:
             shutil.rmtree(path)
@@ -49,6 +56,26 @@ def claim(path: Path, resume: bool, overwrite: bool) -> None:
         probe.unlink()
     except OSError as error:
         raise InputError(f"cannot write into {path}: {error.strerror or error}.") from error
+
+
+def _locked(path: Path) -> IO[str] | None:
+    """A lock that the system takes back when the process ends, however it ends."""
+    if fcntl is None:
+        return None
+    file = open(path / LOCK, "w", encoding="utf-8")  # noqa: SIM115 (it stays open as long as the folder is written)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise InputError(f"another process is writing into {path}: wait for it, or choose another --out.") from None
+    return file
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return "peerdescent" in json.loads((path / MARK).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def mark(path: Path) -> None:
@@ -62,10 +89,17 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str], resume: bool = False, overwrite: bool = False) -> None:
         self.path = Path(path)
         claim(self.path, resume, overwrite)
+        self._lock = _locked(self.path)
         self._lines = self.path / "metrics.jsonl"
 
+    def close(self) -> None:
+        """Let others write here."""
+        if self._lock is not None:
+            self._lock.close()
+
     def describe(self, experiment: dict[str, Any]) -> None:
-        """Write what is run, and where."""
+        """Write what is run, and where; how an earlier run ended is no longer true."""
+        (self.path / "summary.json").unlink(missing_ok=True)
         mark(self.path)
         write_atomically(self.path / "experiment.toml", toml.dumps(experiment))
 
@@ -79,6 +113,11 @@ class RunFolder:
             file.write(json.dumps(_plain(row)) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def last_iteration(self) -> int:
+        """How far the recorded metrics go; −1 without any."""
+        rows = read_metrics(self.path)
+        return int(rows[-1]["iteration"]) if len(rows) else -1
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Keep a state."""

@@ -72,9 +72,10 @@ def consensus_error(x: torch.Tensor) -> float:
 def evaluate(problem: Problem, x: torch.Tensor, per_agent: bool) -> Row:
     """Loss, accuracy, disagreement and gradient at x̄ and, on request, loss and accuracy of every agent."""
     mean = x.mean(dim=0)
+    loss = problem.loss(mean)
     row: Row = {
-        "loss": problem.loss(mean),
-        "accuracy": problem.accuracy(mean),
+        "loss": loss,
+        "accuracy": problem.accuracy(mean) if math.isfinite(loss) else None,  # NaN would count as a class
         "consensus_error": consensus_error(x),
         "gradient_norm": float(problem.gradient(mean).double().norm()),
     }

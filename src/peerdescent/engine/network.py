@@ -11,6 +11,7 @@ import scipy.sparse
 import torch
 
 from peerdescent.algorithms import Algorithm
+from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, Spectrum, spectrum
 
 DENSE_UP_TO = 64
@@ -98,9 +99,8 @@ class Wiring:
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> Wiring:
         """L and W of the kinds asked for, L = (I−W)/(αη) for "matched"; (I+W)/2 where the method needs it."""
-        if laplacian == MATCHED:
-            laplacian = f"metropolis:{1 / _step(algorithm)!r}"
-        L, W = graph.laplacian(laplacian), graph.mixing(mixing)
+        W = graph.mixing(mixing)
+        L = _matched(W, algorithm) if laplacian == MATCHED else graph.laplacian(laplacian)
         spectral = spectrum(L, W)
         if algorithm.mixing(spectral.lambda_min) == "as-is":
             return cls(graph, L, W, spectral)
@@ -118,7 +118,10 @@ class Wiring:
         return MemoryNetwork(Matrix(self.laplacian, dtype, device), Matrix(disagreement, dtype, device))
 
 
-def _step(algorithm: Algorithm) -> float:
-    """αη at the start; 1 for methods that have no such product."""
+def _matched(W: scipy.sparse.csr_array, algorithm: Algorithm) -> scipy.sparse.csr_array:
+    """(I−W)/(αη), with αη as at the start; I−W for methods that have no such product."""
     h = algorithm.hyperparameters(0)
-    return h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0
+    step = h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0
+    if step == 0:
+        raise InputError("laplacian = 'matched' divides by αη, which is 0: set alpha and eta above 0, or another kind.")
+    return scipy.sparse.csr_array((scipy.sparse.eye_array(W.shape[0]) - W) / step)

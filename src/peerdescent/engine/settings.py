@@ -51,12 +51,11 @@ class Settings:
     gradients: str = "auto"
 
     def __post_init__(self) -> None:
-        whole("iterations", self.iterations, 0)
-        whole("seed", self.seed, 0, 2**63)
-        whole("mix_every", self.mix_every, 1)
-        for name in ("batch_size", "eval_every", "threads"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name), 1)
+        lowest = {"iterations": 0, "seed": 0, "mix_every": 1, "batch_size": 1, "eval_every": 1, "threads": 1}
+        for name, low in lowest.items():
+            value = getattr(self, name)
+            if value is not None or name in ("iterations", "seed", "mix_every"):
+                object.__setattr__(self, name, whole(name, value, low, 2**63))
         if self.dtype not in DTYPES:
             raise InputError(f"dtype = {self.dtype!r}: expected float32 or float64.")
         if self.gradients not in GRADIENTS:

@@ -9,7 +9,9 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,12 +19,12 @@ import torch
 from peerdescent import algorithms, graphs, problems
 from peerdescent.algorithms import Algorithm
 from peerdescent.engine.checkpoint import Checkpoint
-from peerdescent.engine.folder import RunFolder
+from peerdescent.engine.folder import RunFolder, read_experiment
 from peerdescent.engine.gradients import choose_strategy
 from peerdescent.engine.metrics import Metrics, Row, breaches, evaluate
 from peerdescent.engine.network import Wiring
 from peerdescent.engine.result import Result
-from peerdescent.engine.settings import Settings
+from peerdescent.engine.settings import GRADIENTS, Settings
 from peerdescent.engine.update import State, Update, initial_state, make_update, vectors_sent
 from peerdescent.errors import DivergedError, InputError
 from peerdescent.graphs import Graph
@@ -78,11 +80,15 @@ def train(
     problem = problems.make(problem, graph.n) if isinstance(problem, str) else problem
     if problem.agents != graph.n:
         raise InputError(f"the problem has {problem.agents} agents and the graph {graph.n}: they must be the same.")
+    if out is not None and resume:
+        chosen = _as_before(chosen, Path(out))
     with _threads(chosen.threads):
         run = _Run(problem, graph, method, chosen, x0)
-        if out is not None:
-            run.record_in(RunFolder(out, resume, overwrite), experiment or describe(problem, graph, method, chosen))
-        return run.go(progress)
+        if out is None:
+            return run.go(progress)
+        with closing(RunFolder(out, resume, overwrite)) as folder:
+            run.record_in(folder, experiment or describe(problem, graph, method, chosen))
+            return run.go(progress)
 
 
 def check(problem: Problem, graph: Graph, algorithm: Algorithm, **settings: Any) -> None:
@@ -96,7 +102,8 @@ def describe(problem: Problem, graph: Graph, algorithm: Algorithm, settings: Set
     """A run made in Python, written down as an experiment."""
     chosen = {name: value for name, value in vars(settings).items() if value is not None}
     method = {"class": type(algorithm).__name__, **algorithm.parameters(), "transform": str(algorithm.transform)}
-    return {"problem": problem.name, "graph": str(graph.spec), "algorithm": method, **chosen}
+    edges = {"edges": [list(edge) for edge in graph.edges], "weights": list(graph.weights or ())}
+    return {"problem": problem.name, "graph": graph.spec or edges, "algorithm": method, **chosen}
 
 
 def seconds_between_checkpoints() -> float:
@@ -121,11 +128,12 @@ class _Run:
         strategy, why = settings.gradients, "as asked"
         if strategy == "auto":
             strategy, why = choose_strategy(self.problem, x, settings.batch_size)
-        self.gradients = f"{strategy} ({why})"
+        self.strategy, self.gradients = strategy, f"{strategy} ({why})"
         self.oracle = self.problem.oracle(
             settings.batch_size, settings.seed, settings.replacement, range(problem.agents), strategy
         )
         state = initial_state(algorithm, x.to(device, dtype))
+        self.start_digest = hashlib.sha256(state["x"].cpu().numpy().tobytes()).hexdigest()
         network = self.wiring.network(dtype, device)
         self.update: Update = make_update(
             algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
@@ -144,11 +152,12 @@ class _Run:
 
     def record_in(self, folder: RunFolder, experiment: dict[str, Any]) -> None:
         """Keep records in a folder, and go on from what it holds."""
-        self.digest, known = _digest(experiment), folder.experiment()
+        experiment = {**experiment, "gradients": self.strategy}
+        self.digest, known = _digest(experiment, self.start_digest), folder.experiment()
         self.folder, last = folder, folder.last()
         if last is not None:
             known = known if last.digest == self.digest and _fits(last.state, self.state) else {}
-        if known is not None and _digest(known) != self.digest:
+        if known is not None and _digest(known, self.start_digest) != self.digest:
             raise InputError(f"{folder.path} holds a run of another experiment: choose another --out.")
         if last is not None:
             if last.iteration > self.settings.iterations:
@@ -159,11 +168,16 @@ class _Run:
             for name, array in self.state.items():
                 array.copy_(last.state[name])
             self.k, self.seconds = last.iteration, last.seconds
+        recorded = folder.last_iteration()
+        if last is None and recorded > self.settings.iterations:
+            raise InputError(f"{folder.path} holds {recorded} iterations already: choose another --out.")
         folder.describe({**experiment, "iterations": self.settings.iterations})
         self.metrics = folder.rewind(self.k if last is not None else -1)
 
     def go(self, progress: Progress | None) -> Result:
         """Run to the end, evaluating on the way."""
+        if len(self.metrics) and self.metrics[-1]["loss"] is None:
+            self._diverged()  # a run that had diverged when it was stopped
         if self._due():
             self._evaluate(progress)
         for stop in self._stops():
@@ -228,7 +242,7 @@ class _Run:
         if self.folder is not None:
             self.folder.finish({**self._result().summary(), "diverged": True, "notes": self.notes})
         error = DivergedError(
-            f"{type(self.algorithm).__name__} diverged: the loss is no longer finite at iteration {self.k}; "
+            f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
             "try smaller steps or a smaller Laplacian."
         )
         result = self._result()
@@ -251,10 +265,16 @@ class _Run:
         return Result(self.state["x"], self.metrics, *fixed, self.update.description, self.gradients, self.notes)
 
 
-def _digest(experiment: dict[str, Any]) -> str:
-    """Equal for experiments whose runs can continue each other."""
-    free = ("iterations", "eval_every", "out", "name", "title")
-    fixed = {key: value for key, value in experiment.items() if key not in free}
+def _as_before(settings: Settings, out: Path) -> Settings:
+    """The choice between equal ways that the run in `out` made by measuring, for the same bits after a resume."""
+    before = str(read_experiment(out).get("gradients", "auto")) if (out / "experiment.toml").is_file() else "auto"
+    return replace(settings, gradients=before) if settings.gradients == "auto" and before in GRADIENTS else settings
+
+
+def _digest(experiment: dict[str, Any], start: str) -> str:
+    """Equal for experiments whose runs can continue each other: same description, same starting points."""
+    free = ("iterations", "eval_every", "out", "name", "title", "gradients")
+    fixed = {**{key: value for key, value in experiment.items() if key not in free}, "start": start}
     return hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -169,6 +169,8 @@ def read(source: str) -> Experiment:
 def from_keys(keys: Mapping[str, Any], source: str = "the experiment", base: Experiment | None = None) -> Experiment:
     """An experiment from plain keys, the others taken from `base`; `algorithm` may stand for a list of one."""
     keys = {key.replace("-", "_"): value for key, value in keys.items()}
+    if isinstance(keys.get("algorithm"), Mapping):
+        raise InputError(f"{source} was written by a run made in Python, which only Python can repeat.")
     if "algorithm" in keys:
         if "algorithms" in keys:
             raise InputError(f"{source} has both algorithm and algorithms: keep one.")

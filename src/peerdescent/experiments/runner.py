@@ -8,11 +8,11 @@ from pathlib import Path
 
 from peerdescent import toml
 from peerdescent.engine import Result, train
-from peerdescent.engine.checkpoint import write_atomically
 from peerdescent.engine.folder import claim, mark
 from peerdescent.engine.train import Progress, check
 from peerdescent.errors import DivergedError
 from peerdescent.experiments.experiment import Experiment
+from peerdescent.files import write_atomically
 from peerdescent.report import figures, tables
 
 Announce = Callable[[str], "Progress | None"]
@@ -26,11 +26,10 @@ class Outcome:
     error: DivergedError | None = None
 
     @property
-    def note(self) -> str:
+    def notes(self) -> list[str]:
         """What the table says beside the numbers."""
-        if self.error is not None:
-            return f"diverged at iteration {self.result.metrics[-1]['iteration']}"
-        return "; ".join(self.result.notes)
+        ends = [f"diverged at iteration {self.result.metrics[-1]['iteration']}"] if self.error is not None else []
+        return ends + self.result.notes
 
 
 def run(experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce) -> dict[str, Outcome]:
@@ -49,11 +48,11 @@ def compare(experiment: Experiment, out: Path, resume: bool, overwrite: bool, an
         check(problem, graph, experiment.make_algorithm(name), **vars(experiment.settings()))
     claim(out, resume, overwrite)
     mark(out)
-    described = {name: experiment.resolved(name) for name in experiment.algorithms}
-    write_atomically(out / "comparison.toml", toml.dumps(described))
     outcomes = {
         name: train_one(experiment, name, out / name, resume, False, announce) for name in experiment.algorithms
     }
+    described = {name: experiment.resolved(name) for name in experiment.algorithms}
+    write_atomically(out / "comparison.toml", toml.dumps(described))
     _draw(experiment, outcomes, out)
     return outcomes
 
@@ -95,4 +94,4 @@ def _draw(experiment: Experiment, outcomes: Mapping[str, Outcome], out: Path) ->
 
 def summary(outcomes: Mapping[str, Outcome]) -> list[tables.Row]:
     """The table's rows: how each method ended."""
-    return tables.summary_rows({name: {**o.result.summary(), "note": o.note} for name, o in outcomes.items()})
+    return tables.summary_rows({name: {**o.result.summary(), "notes": o.notes} for name, o in outcomes.items()})

@@ -82,6 +82,7 @@ class MnistCNN(Supervised):
         module = convolutional_net(reading)
         super().__init__(module, nn.functional.cross_entropy, images, labels, shards, (test, test_labels))
         self.reading, self.start_kind, self.evaluated = reading, start, evaluated
+        self.by_hand = reading == "code"
 
     def start(self, seed: int) -> torch.Tensor:
         """The agents' starting weights."""

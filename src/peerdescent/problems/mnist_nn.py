@@ -72,6 +72,7 @@ class MnistNN(Supervised):
     """
 
     name = "mnist-nn"
+    by_hand = True
 
     def __init__(
         self, agents: int = 10, partition: str = "iid", start: str = "normal", sizes: str = "even", seed: int = 0

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.data import Dataset
 
 from peerdescent.data import partition as make_partition
@@ -44,9 +45,9 @@ class Supervised(Sampled):
         super().__init__(inputs, targets, shards, test)
         if start not in STARTS:
             raise InputError(f"start = {start!r}: expected one of {', '.join(STARTS)}.")
-        _refuse_running_statistics(model)
+        _refuse_hidden_state(model)
         self._module, self.loss_function, self.start_kind = copy.deepcopy(model), loss, start
-        self.shapes = {name: p.shape for name, p in model.named_parameters()}
+        self.shapes = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}
         self.dimension = sum(shape.numel() for shape in self.shapes.values())
         if not self.dimension:
             raise InputError(f"the model {type(model).__name__} has no parameters to train.")
@@ -67,7 +68,8 @@ class Supervised(Sampled):
 
     def flatten(self, module: nn.Module) -> torch.Tensor:
         """The module's parameters as one vector."""
-        return torch.cat([p.detach().flatten() for p in module.parameters()])
+        parameters = dict(module.named_parameters())
+        return torch.cat([parameters[name].detach().flatten() for name in self.shapes])
 
     def unflatten(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """A vector's parts as the module's parameters: views, not copies."""
@@ -82,14 +84,14 @@ class Supervised(Sampled):
         self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
     ) -> None:
         """All agents at once, by vmap."""
-        gradient = vmap(grad(self.mean_loss), randomness="different")
+        gradient = vmap(grad(self.mean_loss), randomness="error")
         out.copy_(gradient(points.detach(), inputs, targets))
 
     def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
         """Agent by agent; each parameter is a leaf of its own that views its part of the row."""
         for i, leaves in enumerate(self._rows_as_leaves(points)):
             value = self.loss_function(functional_call(self._module, leaves, (inputs[i],)), targets[i])
-            gradients = torch.autograd.grad(value, list(leaves.values()))
+            gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
             for place, gradient in zip(self.unflatten(out[i]).values(), gradients, strict=True):
                 place.copy_(gradient)
 
@@ -109,8 +111,9 @@ class Supervised(Sampled):
         """A copy of the module with x as its parameters."""
         module = copy.deepcopy(self._module).to(x.device, x.dtype)
         with torch.no_grad():
-            for parameter, value in zip(module.parameters(), self.unflatten(x).values(), strict=True):
-                parameter.copy_(value)
+            parameters = dict(module.named_parameters())
+            for name, value in self.unflatten(x).items():
+                parameters[name].copy_(value)
         return module
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Supervised:
@@ -184,9 +187,13 @@ def _reset(module: nn.Module) -> None:
         reset()
 
 
-def _refuse_running_statistics(model: nn.Module) -> None:
-    """Buffers that change during training would be state that no agent owns or shares."""
+def _refuse_hidden_state(model: nn.Module) -> None:
+    """Refuse what is not a function of parameters and input alone: state that no agent owns, and chance of its own."""
     for name, module in model.named_modules():
+        if isinstance(module, _DropoutNd) and module.p > 0:
+            raise InputError(
+                f"the layer {name or type(model).__name__!r} draws at random, which no seed governs: remove it."
+            )
         if getattr(module, "track_running_stats", False) and getattr(module, "running_mean", None) is not None:
             raise InputError(
                 f"the layer {name or type(model).__name__!r} keeps running statistics, which are not parameters: "

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
-from peerdescent.engine.checkpoint import write_atomically
 from peerdescent.errors import InputError
+from peerdescent.files import write_atomically
 from peerdescent.graphs import Graph, spectrum
 
 # Okabe and Ito's, told apart by colour-blind eyes, without the yellow that vanishes on paper

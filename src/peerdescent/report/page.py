@@ -18,9 +18,9 @@ from typing import Literal
 from jinja2 import Environment
 from markupsafe import Markup
 
-from peerdescent.engine.checkpoint import write_atomically
 from peerdescent.engine.metrics import Metrics
 from peerdescent.errors import InputError
+from peerdescent.files import write_atomically
 from peerdescent.graphs import Graph
 from peerdescent.report import embedded
 from peerdescent.report.drawing import COLOURS

@@ -94,7 +94,9 @@ def _row(method: str, summary: Mapping[str, Any]) -> Row:
     accuracy = _finite(summary.get("accuracy"))
     row["accuracy_percent"] = None if accuracy is None else 100 * accuracy
     broke = bool(summary.get("diverged", "loss" in summary and row["loss"] is None))
-    row["note"] = "; ".join(["diverged"] * broke + [str(note) for note in summary.get("notes") or ()])
+    notes = [str(note) for note in summary.get("notes") or ()]
+    said = any(note.startswith("diverged") for note in notes)
+    row["note"] = "; ".join(["diverged"] * (broke and not said) + notes)
     return row
 
 

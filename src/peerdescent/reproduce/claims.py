@@ -36,6 +36,8 @@ class Claim:
         """The verdict; not testable if its study was not run."""
         if self.needs and self.needs not in studies:
             return Verdict(NOT_TESTABLE, f"`reproduce {self.needs}` was not run")
+        if self.needs and any(result.shortened for result in studies[self.needs].values()):
+            return Verdict(NOT_TESTABLE, "the runs were shortened")
         return self.test(studies)
 
 
@@ -77,7 +79,7 @@ def best_on_cnn(studies: Studies) -> Verdict:
     """F-PB has the highest accuracy and the lowest loss of the paper's methods, with equal communication."""
     cnn = {label: result for label, result in studies["cnn"].items() if result.line.paper is not None}
     best = max(cnn, key=lambda label: cnn[label].accuracy)
-    lowest = min(cnn, key=lambda label: cnn[label].loss)
+    lowest = min(cnn, key=lambda label: cnn[label].loss if math.isfinite(cnn[label].loss) else math.inf)
     second = max((label for label in cnn if label != "DSGPA-F-PB"), key=lambda label: cnn[label].accuracy)
     margin = cnn["DSGPA-F-PB"].accuracy - cnn[second].accuracy
     reason = (

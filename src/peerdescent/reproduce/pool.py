@@ -10,13 +10,16 @@ import shutil
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import Queue
 from pathlib import Path
 
 from peerdescent.engine.folder import read_experiment
 from peerdescent.engine.metrics import Row
+from peerdescent.errors import PeerdescentError
 from peerdescent.experiments.runner import train_one
 from peerdescent.reproduce.studies import Part
 
@@ -40,6 +43,10 @@ def carry_out(parts: Sequence[Part], out: Path, jobs: int, report: Report) -> No
         try:
             for future in as_completed(futures):
                 future.result()
+        except BrokenProcessPool as error:
+            raise PeerdescentError(
+                "a worker was killed, perhaps for want of memory: use fewer --jobs; the same command goes on."
+            ) from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
@@ -75,6 +82,7 @@ def _work(index: int, part: Part, out: Path) -> None:
 def _start_worker(messages: Queue[tuple[int, int]], parent: int) -> None:
     global _messages  # noqa: PLW0603 (a process pool hands state to its workers in no other way)
     _messages = messages
+    warnings.simplefilter("ignore")  # they would tear the progress display; the parent says them
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":  # if the parent is killed, its workers must not go on writing
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)

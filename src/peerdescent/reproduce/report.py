@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from peerdescent.engine.checkpoint import write_atomically
 from peerdescent.engine.folder import environment
+from peerdescent.files import write_atomically
 from peerdescent.report import drawing, page
 from peerdescent.report.page import Page, Section, TableBlock
 from peerdescent.report.seeds import learning_curves
 from peerdescent.reproduce.claims import CLAIMS
-from peerdescent.reproduce.results import LineResult, Results, verdict
+from peerdescent.reproduce.results import LineResult, Results, Verdict, verdict
 from peerdescent.reproduce.studies import Study
 
 COLUMNS = ("method", "paper (%)", "ours (%)", "seeds", "loss", "verdict", "why")
@@ -56,8 +56,8 @@ def _row(label: str, results: Results) -> tuple[str, ...]:
 
 
 def _accuracy(result: LineResult) -> str:
-    if all(result.diverged):
-        return "diverged"
+    if any(result.diverged):
+        return "diverged" if all(result.diverged) else f"diverged in {sum(result.diverged)} seeds"
     if not math.isfinite(result.accuracy):
         return "–"
     spread = f" ± {result.deviation:.2f}" if len(result.runs) > 1 else ""
@@ -75,7 +75,8 @@ def _last(results: Results) -> int:
 def _section(study: Study, results: Results) -> Section:
     first = study.lines[0].keys
     settings = {f"{key} (stated by the paper)": value for key, value in study.stated.items()}
-    settings |= {f"{key} (used)": str(first[key]) for key in ("graph", "laplacian", "batch_size", "iterations")}
+    settings |= {f"{key} (used)": str(first[key]) for key in ("graph", "laplacian", "batch_size")}
+    settings["iterations (used)"] = f"{max(result.planned for result in results.values()):,}"
     planned = {label: result.planned for label, result in results.items()}
     chart = page.Curves(study.title, {label: r.runs for label, r in results.items()}, _per_epoch(study), planned)
     graph = study.graph()
@@ -110,8 +111,8 @@ def _write_table(table: TableBlock, path: Path) -> None:
         write_atomically(path.with_suffix(suffix), content.encode())
 
 
-def _word(judged: object) -> tuple[str, str]:
-    return judged.word, judged.reason  # type: ignore[attr-defined]
+def _word(judged: Verdict) -> tuple[str, str]:
+    return judged.word, judged.reason
 
 
 def _cells(claim: page.Claim) -> tuple[str, ...]:

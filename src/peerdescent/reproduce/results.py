@@ -27,11 +27,14 @@ class LineResult:
     diverged: Sequence[bool]
     planned: int = 0
     """Iterations asked for."""
+    shortened: bool = False
+    """Whether that is less than the study asks for."""
 
     def final(self, key: str) -> list[float]:
-        """The last value of a column, per seed; NaN where there is none."""
+        """The last value of a column, per seed; NaN where there is none or the run diverged."""
         values = [run[-1].get(key) if len(run) else None for run in self.runs]
-        return [math.nan if value is None else float(value) for value in values]
+        broken = zip(values, self.diverged, strict=True)
+        return [math.nan if value is None or diverged else float(value) for value, diverged in broken]
 
     @property
     def accuracies(self) -> list[float]:
@@ -86,7 +89,8 @@ def collect(study: Study, parts: Sequence[Part], out: Path) -> dict[str, LineRes
         summaries = [_summary(folder) for folder in folders]
         tables = [read_metrics(folder) for folder in folders]
         diverged = [bool(summary.get("diverged")) for summary in summaries]
-        results[line.label] = LineResult(line, tables, diverged, own[0].experiment.iterations)
+        planned = own[0].experiment.iterations
+        results[line.label] = LineResult(line, tables, diverged, planned, planned < line.keys["iterations"])
     return results
 
 
@@ -96,12 +100,15 @@ def verdict(label: str, results: Results) -> Verdict:
     paper = result.line.paper
     if paper is None:
         return Verdict(NOT_TESTABLE, "the paper prints no number for it")
-    if all(result.diverged):
-        return Verdict(NOT_REPRODUCED, "diverges under these settings")
+    if result.shortened:
+        return Verdict(NOT_TESTABLE, f"a shortened run of {result.planned:,} iterations")
+    if any(result.diverged):
+        seeds = f"{sum(result.diverged)} of {len(result.diverged)} seeds"
+        return Verdict(NOT_REPRODUCED, f"diverges under these settings ({seeds})")
     within = f"{result.accuracy - paper:+.2f} points, tolerance ±{result.tolerance():.2f}"
     if result.agrees(paper):
         return Verdict(REPRODUCED, within)
-    tried = [other for other in results.values() if other.line.explains == label and not all(other.diverged)]
+    tried = [other for other in results.values() if other.line.explains == label and not any(other.diverged)]
     if not tried:
         return Verdict(NOT_REPRODUCED, within)
     nearest = min(tried, key=lambda other: abs(other.accuracy - paper))
