@@ -34,8 +34,10 @@ bench: $(READY) ## Ratios of speed, measured in one run.
 
 results: $(READY) ## Reproduce the whole paper (about 40 minutes on 2 cores) and renew docs/results.
 	$(BIN)/peerdescent reproduce all --seeds 3 --out runs/reproduce-code
-	mkdir -p docs/results/paper
-	cp runs/reproduce-code/figures/*.png runs/reproduce-code/tables/*.csv runs/reproduce-code/tables/*.md docs/results/paper/
+	mkdir -p docs/results/figures docs/results/tables
+	cp runs/reproduce-code/README.md docs/results/
+	cp runs/reproduce-code/figures/*.png docs/results/figures/
+	cp runs/reproduce-code/tables/*.csv docs/results/tables/
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -19,6 +19,8 @@ from peerdescent.reproduce.claims import CLAIMS
 from peerdescent.reproduce.results import LineResult, Results, Verdict, verdict
 from peerdescent.reproduce.studies import Study
 
+TITLE = "Accelerated Primal-Dual Algorithm for Distributed Nonconvex Optimization: a reproduction"
+RULE = "A number counts as reproduced if our mean is within max(1 point, 2 standard errors) of the printed one."
 COLUMNS = ("method", "paper (%)", "ours (%)", "seeds", "loss", "verdict", "why")
 
 
@@ -33,10 +35,22 @@ def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: 
     _write_table(block, out / "tables" / "claims")
     sections = [_section(study, results[study.name]) for study in studies]
     known = {key: str(value) for key, value in environment().items() if key != "command"}
-    notes = ["A number counts as reproduced if our mean is within max(1 point, 2 standard errors) of the printed one."]
-    title = "Accelerated Primal-Dual Algorithm for Distributed Nonconvex Optimization: a reproduction"
-    page.write(Page(title, command, claims, sections, known, notes), out / "report.html")
+    whole = Page(TITLE, command, claims, sections, known, [RULE])
+    page.write(whole, out / "report.html")
+    write_atomically(out / "README.md", _summary(whole, block, studies).encode())
     return out / "report.html"
+
+
+def _summary(whole: Page, claims: TableBlock, studies: Sequence[Study]) -> str:
+    """The report in Markdown, with the figures and tables beside it."""
+    parts = [f"# {whole.title}", f"Made by `{whole.command}`. {RULE}", "## Claims", _markdown(claims)]
+    for study, section in zip(studies, whole.sections, strict=True):
+        (table,) = section.tables
+        stated = [f"- {key}: {value}" for key, value in section.settings.items()]
+        parts += [f"## {study.title}", f"![{study.title}](figures/{study.name}.png)", f"{table.title}. {table.note}"]
+        parts += [_markdown(table), "\n".join(stated)]
+    machine = "\n".join(f"- {key}: {value}" for key, value in whole.environment.items())
+    return "\n\n".join([*parts, "## Environment", machine]) + "\n"
 
 
 def accuracy_table(study: Study, results: Results) -> TableBlock:
@@ -104,11 +118,14 @@ def _write_table(table: TableBlock, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
-    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
-    markdown = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
     latex = pd.DataFrame(table.rows, columns=list(table.columns)).to_latex(index=False, escape=True)
-    for suffix, content in ((".csv", text.getvalue()), (".md", markdown), (".tex", latex)):
+    for suffix, content in ((".csv", text.getvalue()), (".md", _markdown(table) + "\n"), (".tex", latex)):
         write_atomically(path.with_suffix(suffix), content.encode())
+
+
+def _markdown(table: TableBlock) -> str:
+    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
 def _word(judged: Verdict) -> tuple[str, str]:
