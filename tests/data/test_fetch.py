@@ -1,6 +1,5 @@
 """Fetching into the cache, loading and the commands: nothing broken is ever kept or used."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -10,11 +9,12 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from tests.data import tiny
+from tests.data.tiny import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
 
 from peerdescent import cache, cli
 from peerdescent.data import datasets, mnist_full
@@ -23,21 +23,7 @@ from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location, read_cached
 from peerdescent.errors import InputError
 
-
-def load_tiny() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("data_tiny", Path(__file__).with_name("tiny.py"))
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-tiny = load_tiny()
-CONTENT, IMAGES, LABELS, NAMES, TINY = tiny.CONTENT, tiny.IMAGES, tiny.LABELS, tiny.NAMES, tiny.TINY
-kept, put = tiny.kept, tiny.put
-own_surroundings, mirror = tiny.own_surroundings, tiny.mirror
-
+own_surroundings, mirror = tiny.own_surroundings, tiny.mirror  # fixtures of this file
 
 # The cache
 

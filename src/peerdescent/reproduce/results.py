@@ -14,6 +14,8 @@ from peerdescent.engine.metrics import Metrics, Row
 from peerdescent.reproduce.studies import Line, Part, Study
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable"
+WIDEST = 5.0
+"""Points beyond which two standard errors allow no verdict."""
 TOLERANCE = 1.0
 """Points of accuracy within which a number counts as reproduced, unless two standard errors are more."""
 
@@ -105,15 +107,26 @@ def verdict(label: str, results: Results) -> Verdict:
     if any(result.diverged):
         seeds = f"{sum(result.diverged)} of {len(result.diverged)} seeds"
         return Verdict(NOT_REPRODUCED, f"diverges under these settings ({seeds})")
+    if result.tolerance() > WIDEST:
+        low, high = min(result.accuracies), max(result.accuracies)
+        return Verdict(
+            NOT_TESTABLE, f"the seeds lie too far apart, from {low:.1f} to {high:.1f} %{_tried(label, results)}"
+        )
     within = f"{result.accuracy - paper:+.2f} points, tolerance ±{result.tolerance():.2f}"
     if result.agrees(paper):
         return Verdict(REPRODUCED, within)
+    return Verdict(NOT_REPRODUCED, f"{within}{_tried(label, results)}")
+
+
+def _tried(label: str, results: Results) -> str:
+    """What the nearest of the lines says that try to explain a difference."""
+    paper = results[label].line.paper or math.nan
     tried = [other for other in results.values() if other.line.explains == label and not any(other.diverged)]
     if not tried:
-        return Verdict(NOT_REPRODUCED, within)
+        return ""
     nearest = min(tried, key=lambda other: abs(other.accuracy - paper))
     fits = "meets the printed number" if nearest.agrees(paper) else "does not meet it either"
-    return Verdict(NOT_REPRODUCED, f"{within}; {nearest.line.cause}: {nearest.accuracy:.2f} %, which {fits}")
+    return f"; {nearest.line.cause}: {nearest.accuracy:.2f} %, which {fits}"
 
 
 def _first_below(run: Metrics, level: float) -> float:
