@@ -20,6 +20,7 @@ from peerdescent._version import __version__
 from peerdescent.cli_report import report
 from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments import Experiment, from_keys, library, load_methods, read
+from peerdescent.explain import explain as facts_of
 
 app = typer.Typer(
     name="peerdescent",
@@ -91,6 +92,7 @@ Load = Annotated[
 Out = Annotated[Path | None, typer.Option(help="The run folder; a new one below runs/ unless given.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse a method that is unstable on the graph.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -123,6 +125,7 @@ def experiment_flags(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    strict: Strict = False,
 ) -> None:
     """The flags that every command shares which carries out an experiment."""
 
@@ -156,6 +159,22 @@ def run(**given: Any) -> None:
 def compare(**given: Any) -> None:
     """Run several methods under equal conditions: one table, one figure. Exit code 3 only if all of them diverge."""
     console.carry_out(_experiment(given), _way(given), together=True)
+
+
+@app.command(
+    epilog="Examples: `peerdescent explain quickstart` · `peerdescent explain -a dsgpa-f --graph star:10` "
+    "· `peerdescent explain experiment.toml --json`"
+)
+@_with_flags
+def explain(**given: Any) -> None:
+    """Tell before a run: the graph's facts, traffic, stability and its cures, and whether Theorem 1 applies."""
+    experiment = _experiment(given)
+    facts = [facts_of(experiment, name) for name in experiment.algorithms]
+    if given["as_json"]:
+        print(json.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
+        return
+    for entry in facts:
+        console.show_facts(entry)
 
 
 @app.command("list", epilog="Example: `peerdescent list algorithms`")
@@ -243,7 +262,7 @@ def _scalar(text: str) -> Any:
 
 def _way(given: dict[str, Any]) -> console.Way:
     """Where the records go and what is printed."""
-    return console.Way(**{name: given[name] for name in ("out", "resume", "overwrite", "quiet", "as_json")})
+    return console.Way(**{name: given[name] for name in console.Way.__dataclass_fields__})
 
 
 def _show_version(wanted: bool) -> None:

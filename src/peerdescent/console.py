@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
+from peerdescent import explain
 from peerdescent.data.fetch import fetch
 from peerdescent.engine.metrics import Row
 from peerdescent.engine.network import Wiring
@@ -31,6 +35,8 @@ class Way:
     overwrite: bool = False
     quiet: bool = False
     as_json: bool = False
+    strict: bool = False
+    """Refuse a method that is unstable on the graph."""
 
 
 def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
@@ -46,6 +52,7 @@ def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
     silent = way.quiet or way.as_json
     console = Console(quiet=silent, highlight=False, markup=False, emoji=False)
     _introduce(console, experiment)
+    _foretell(console, experiment, way.strict)
     if experiment.problem == "mnist-cnn":
         fetch("mnist", announce=lambda text: console.print(text, markup=False))
     with _progress(console, silent) as bar:
@@ -92,6 +99,43 @@ def _introduce(console: Console, experiment: Experiment) -> None:
         f"{experiment.problem} on {experiment.graph}: {graph.n} agents, {len(graph.edges)} edges, "
         f"ρ(L) = {spectrum.rho:.3g}, ρ₂(L) = {spectrum.rho2:.3g} ({experiment.laplacian} Laplacian)"
     )
+
+
+def _foretell(console: Console, experiment: Experiment, strict: bool) -> None:
+    """Say of each method whether it is stable here, before hours are lost."""
+    for name in experiment.algorithms:
+        found = explain.stability(experiment, name)
+        text = explain.sentence(name, found)
+        if found["stable"] is not False:
+            console.print(text, markup=False)
+        elif strict:
+            raise InputError(f"{text}.")
+        else:
+            warnings.warn(text, stacklevel=2)
+
+
+def show_facts(facts: dict[str, Any]) -> None:
+    """The facts of one method, for a person."""
+    console, graph, stable = Console(highlight=False, emoji=False), facts["graph"], facts["stability"]
+    degrees = " to ".join(map(str, graph["degrees"]))
+    lines = {
+        "graph": f"{graph['agents']} agents, {graph['edges']} edges, degrees {degrees}, diameter {graph['diameter']}",
+        "spectrum": f"ρ(L) = {graph['rho']:.4g}, ρ₂(L) = {graph['rho2']:.4g}, λmin(W) = {graph['lambda_min']:.4g}, "
+        f"gap {graph['gap']:.4g}",
+        "traffic": f"{facts['vectors_per_edge']} vector(s) over every edge, each way, in every iteration",
+        "stability": explain.sentence(facts["algorithm"], stable),
+        "because": stable["reason"],
+        "cures, one at a time": ", ".join(f"{key} = {value:.4g}" for key, value in stable["cures"].items()),
+        "Theorem 1": "its conditions hold"
+        if facts["theorem1"]["holds"]
+        else "its conditions fail: " + "; ".join(facts["theorem1"]["failing"]),
+        "notes": "; ".join(facts["notes"]),
+    }
+    table = Table(box=None, show_header=False, pad_edge=False, title=facts["algorithm"], title_justify="left")
+    for label, text in lines.items():
+        if text:
+            table.add_row(label, Text(text))
+    console.print(table)
 
 
 def _conclude(console: Console, outcomes: Mapping[str, Outcome], out: Path) -> None:
