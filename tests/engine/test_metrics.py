@@ -2,12 +2,13 @@
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
 from peerdescent import algorithms, train
 from peerdescent.engine.metrics import breaches, consensus_error
-from peerdescent.problems import quadratic
+from peerdescent.problems import Quadratic, quadratic
 
 
 def test_a_broken_dual_sum_is_seen_and_rounding_is_not() -> None:
@@ -58,3 +59,13 @@ def test_a_hundred_agents_use_sparse_matrices_without_a_warning(kernel: str) -> 
 def test_a_start_that_requires_a_gradient_is_taken_by_value() -> None:
     x0 = torch.zeros(3, 2, requires_grad=True)
     assert train(quadratic(agents=3, dimension=2), "ring:3", "d-sgd-1", iterations=2, x0=x0).x.shape == (3, 2)
+
+
+@pytest.mark.parametrize("kernel", ["plain", "compiled"])
+def test_d2_keeps_its_mean_in_single_precision(kernel: str) -> None:
+    # The published recursion adds every rounding error to a velocity: here its mean runs away by 20 units.
+    problem = Quadratic(A=np.zeros((6, 20)), c=np.zeros((6, 20)))
+    start = 100 + torch.from_numpy(np.random.default_rng(0).standard_normal((6, 20)))
+    result = train(problem, "er:6:0.5", "d2", iterations=20_000, eval_every=20_000, x0=start, kernel=kernel)
+    assert float((result.x_mean.double() - start.mean(dim=0)).abs().max()) < 0.1
+    assert result.metrics[-1]["consensus_error"] < 1e-6

@@ -56,3 +56,20 @@ def test_the_matched_laplacian_makes_the_step_one_minus_w(mixing: str) -> None:
 def test_a_matched_laplacian_needs_a_step() -> None:
     with pytest.raises(InputError, match="αη, which is 0"):
         Wiring.build(graphs.ring(3), "matched", "metropolis", algorithms.DSGPA(eta=0.5, alpha=0.0, beta=0.0))
+
+
+def test_between_exchanges_a_primal_dual_agent_runs_plain_powered_sgd() -> None:
+    method = algorithms.DSGPA(eta=0.05, alpha=1.0, beta=2.0, gamma=0.7, dual="gauss-seidel")
+    A, c, L = PROBLEM.A.numpy(), PROBLEM.c.numpy(), graphs.ring(5).laplacian().toarray()
+    x, v = np.zeros((5, 7)), np.zeros((5, 7))
+    for k in range(12):
+        g = np.stack([A[i] @ (x[i] - c[i]) for i in range(5)])
+        powered = np.sign(g) * np.abs(g) ** 0.7
+        if (k + 1) % 4 == 0:
+            Lx = L @ x
+            v = v + 0.05 * 2.0 * Lx
+            x = x - 0.05 * (Lx + 2.0 * v + powered)
+        else:
+            x = x - 0.05 * powered
+    result = train(PROBLEM, "ring:5", method, iterations=12, mix_every=4, dtype="float64")
+    np.testing.assert_allclose(result.x.numpy(), x, atol=1e-12)

@@ -44,6 +44,11 @@ class D2(Algorithm):
         disagreement = net.disagreement(phi)
         return {"x": phi - disagreement, "v": s.v + disagreement}
 
+    def alone(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
+        """Plain SGD: the correction waits for the next exchange."""
+        g = yield s.x
+        return {"x": s.x - h.eta * g, "v": s.v}
+
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The corrections sum to zero, since the columns of I−W do."""
         return {"sum of v = 0": s.v}

@@ -110,7 +110,8 @@ class PlainUpdate:
     def begin(self, k: int) -> torch.Tensor:
         """Run the step up to its `yield`."""
         numbers = SimpleNamespace(**self.algorithm.hyperparameters(k))
-        self._step = self.algorithm.step(SimpleNamespace(**self.state), self.network, numbers)
+        step = self.algorithm.alone if self.network.silent else self.algorithm.step
+        self._step = step(SimpleNamespace(**self.state), self.network, numbers)
         point: torch.Tensor = next(self._step)
         return point
 
@@ -190,7 +191,7 @@ def record(
     state = SimpleNamespace(**{name: Array(name) for name in names})
     numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
     try:
-        step = algorithm.step(state, network, numbers)
+        step = (algorithm.alone if silent else algorithm.step)(state, network, numbers)
         point = next(step)
         outputs = _finish(step, algorithm.seen(Array(GRADIENT), network))
     except (TypeError, AttributeError) as error:

@@ -79,7 +79,7 @@ def read_study(name: str, reading: str = "code") -> Study:
 
     >>> study = read_study("cnn")
     >>> study.line("DSGPA-F-PB").paper, len(study.lines)
-    (98.02, 14)
+    (98.02, 16)
     """
     if reading not in READINGS:
         raise InputError(f"reading = {reading!r}: expected one of {', '.join(READINGS)}.")
