@@ -93,12 +93,11 @@ def _run(todo: list[Part], out: Path, jobs: int, console: Console) -> None:
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=title, title_justify="left")
-    shown = [i for i, name in enumerate(COLUMNS) if name != "why"]  # too long for a terminal; the report has it
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    shown = [i for i, name in enumerate(COLUMNS) if name not in ("loss", "why")]  # the report has room for them
     for name in (COLUMNS[i] for i in shown):
-        table.add_column(
-            name, justify="right" if "%" in name or name in ("seeds", "loss") else "left", no_wrap=name == "method"
-        )
+        number = "%" in name or name == "seeds"
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(row[i] for i in shown))
     return table

@@ -34,14 +34,16 @@ def learning_curves(
     """
     if not runs:
         raise InputError("there are no curves to draw: give at least one method and its metrics.")
-    figure = Figure(figsize=(5.2 * len(quantities), 3.9 + 0.22 * math.ceil(len(runs) / 4)), layout="constrained")
+    columns = max(1, min(len(runs), int((3 + 2.6 * len(quantities)) * 16 / (max(map(len, runs)) + 9))))
+    width, height = max(6.4, 5.2 * len(quantities)), 3.9 + 0.22 * math.ceil(len(runs) / columns)
+    figure = Figure(figsize=(width, height), layout="constrained")
     for axes, key in zip(figure.subplots(1, len(quantities), squeeze=False)[0], quantities, strict=True):
         _panel(axes, runs, key, per_epoch)
     if title:
         figure.suptitle(readable(title), fontsize=12)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     style = {"frameon": False, "fontsize": 9, "handlelength": 3.4}
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(runs)), **style)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, **style)
     settle(figure)
     return figure
 
@@ -54,8 +56,10 @@ def _panel(axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoc
         look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
         marker = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5, "markevery": max(1, len(across) // 8)}
         mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else 0.0
+        low = np.maximum(mean - deviation, values.min(axis=0))  # no further than the seeds themselves go:
+        high = np.minimum(mean + deviation, values.max(axis=0))  # a loss below 0 says nothing
         axes.plot(across, mean, label=readable(label), linewidth=1.5, **look, **marker)  # type: ignore[arg-type]
-        axes.fill_between(across, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
+        axes.fill_between(across, low, high, color=look["color"], alpha=0.15, linewidth=0)
     axes.set(xlabel="epoch" if per_epoch else "iteration", ylabel=name)
     axes.grid(color="#e6e6e6")
     axes.spines[["top", "right"]].set_visible(False)
