@@ -74,3 +74,9 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 def without_seconds(table: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows without the one column that is different every time."""
     return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
+
+
+@pytest.fixture
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of our own, so that what was measured elsewhere plays no part."""
+    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))

@@ -1,0 +1,184 @@
+"""Any module, loss and data as a problem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from peerdescent import InputError, Result, train
+from peerdescent.engine import gradients
+from peerdescent.problems import Problem, Supervised, supervised
+
+CPU = torch.device("cpu")
+
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+def two_moons() -> tuple[torch.Tensor, torch.Tensor]:
+    """Two classes that a small network separates."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(200) % 2
+    inputs = torch.randn(200, 2, generator=generator) + 3.0 * labels[:, None]
+    return inputs, labels
+
+
+def small_net() -> nn.Sequential:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("as_dataset", [False, True])
+@pytest.mark.parametrize("sizes", ["even", "uneven"])
+def test_classification(as_dataset: bool, sizes: str) -> None:
+    data: Any = TensorDataset(*two_moons()) if as_dataset else two_moons()
+    problem = supervised(
+        small_net(), nn.functional.cross_entropy, data, agents=4, test=data, sizes=sizes, partition="label"
+    )
+    assert (len(set(problem.sizes)) == 1) == (sizes == "even")
+    result = train(problem, "ring:4", "d-sgt-1", iterations=400, batch_size=10)
+    assert result.metrics[-1]["accuracy"] > 0.95 > result.metrics[0]["accuracy"]
+    inputs, labels = two_moons()
+    assert result.metrics[-1]["accuracy"] == float((result.model()(inputs).argmax(1) == labels).double().mean())
+
+
+def test_regression() -> None:
+    inputs = torch.randn(120, 3, generator=torch.Generator().manual_seed(0))
+    truth = torch.tensor([[1.0], [-2.0], [0.5]])
+    data = (inputs, inputs @ truth + 1)
+    problem = supervised(nn.Linear(3, 1), nn.functional.mse_loss, data, agents=3, test=data)
+    result = train(problem, "path:3", "d-sgt-2", iterations=3000, batch_size=10)
+    assert result.metrics[-1]["accuracy"] is None
+    model = result.model()
+    assert isinstance(model, nn.Linear)
+    torch.testing.assert_close(model.weight.detach(), truth.T, rtol=0, atol=0.02)
+    with pytest.raises(InputError, match="label"):
+        supervised(nn.Linear(3, 1), nn.functional.mse_loss, data, agents=3, partition="label")
+
+
+def test_shared_and_independent_starts() -> None:
+    net, data = small_net(), two_moons()
+    own = torch.cat([p.detach().flatten() for p in net.parameters()])
+    shared = supervised(net, nn.functional.cross_entropy, data, agents=3)
+    assert torch.equal(shared.start(0), own.expand(3, -1))
+    before = torch.get_rng_state()
+    independent = supervised(net, nn.functional.cross_entropy, data, agents=3, start="independent")
+    drawn = independent.start(0)
+    assert torch.equal(torch.get_rng_state(), before)  # nobody else's randomness is used up
+    assert len({tuple(row.tolist()) for row in drawn}) == 3
+    assert torch.equal(drawn, independent.start(0))
+    assert not torch.equal(drawn, independent.start(1))
+    assert torch.equal(torch.cat([p.detach().flatten() for p in net.parameters()]), own)
+    with pytest.raises(InputError, match="start"):
+        supervised(net, nn.functional.cross_entropy, data, agents=3, start="bogus")
+
+
+def test_training_leaves_the_module_alone() -> None:
+    net = small_net()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    train(supervised(net, nn.functional.cross_entropy, two_moons(), agents=2), "ring:2", "d-sgd-1", iterations=20)
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+class Unstackable(nn.Module):
+    """Its path depends on numbers, which vmap cannot follow."""
+
+    def __init__(self, obstinate: bool = True) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.obstinate = obstinate
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x)
+        return y if not self.obstinate or float(y.detach().sum()) > 0 else 2 * y
+
+
+def stubborn(obstinate: bool = True, **settings: Any) -> Result:
+    problem = supervised(Unstackable(obstinate), nn.functional.cross_entropy, two_moons(), agents=2)
+    return train(problem, "ring:2", "d-sgd-1", **{"iterations": 10, "batch_size": 5, **settings})
+
+
+def test_a_module_that_cannot_be_stacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path))
+    for _ in range(2):  # also when the answer is remembered
+        result = stubborn()
+        assert result.gradients.startswith("loop (stacked is impossible: ")
+        assert len(result.gradients) > len("loop (stacked is impossible: )") + 10
+    assert torch.isfinite(result.x).all()
+
+
+def test_a_module_that_has_changed_behind_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path))
+    monkeypatch.setattr(gradients, "_measure", _stacked_wins)
+    assert stubborn(obstinate=False).gradients.startswith("stacked")
+    monkeypatch.undo()
+    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path))
+    assert stubborn(obstinate=True).gradients.startswith("loop")
+
+
+def _stacked_wins(problem: Problem, points: torch.Tensor, batch_size: int | None, strategy: str, **_: Any) -> float:
+    return {"stacked": 1.0, "loop": 2.0}[strategy]
+
+
+def test_a_module_whose_data_do_not_fit_is_refused() -> None:
+    problem = supervised(nn.Linear(3, 2), nn.functional.cross_entropy, two_moons(), agents=2)
+    with pytest.raises(InputError, match="cannot be computed"):
+        train(problem, "ring:2", "d-sgd-1", iterations=2)
+
+
+def test_running_statistics_are_refused() -> None:
+    net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with pytest.raises(InputError, match=r"layer '1' keeps running statistics.*GroupNorm"):
+        supervised(net, nn.functional.cross_entropy, two_moons(), agents=2)
+    harmless = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 2))
+    problem = supervised(harmless, nn.functional.cross_entropy, two_moons(), agents=2)
+    assert torch.isfinite(train(problem, "ring:2", "d-sgd-1", iterations=5, batch_size=10).x).all()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (torch.ones(3, 2), torch.ones(2)),
+        (torch.ones(0, 2), torch.ones(0)),
+        (torch.ones(3),),
+        TensorDataset(torch.ones(0, 2), torch.ones(0)),
+    ],
+)
+def test_bad_data_are_refused(data: Any) -> None:
+    with pytest.raises(InputError, match="data: expected"):
+        supervised(nn.Linear(2, 1), nn.functional.mse_loss, data, agents=1)
+
+
+def test_a_module_without_parameters_is_refused() -> None:
+    with pytest.raises(InputError, match="no parameters"):
+        Supervised(nn.Tanh(), nn.functional.mse_loss, torch.ones(2, 1), torch.ones(2, 1), [np.arange(2)])
+
+
+def test_frozen_parameters_stay_and_unused_ones_do_no_harm() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    model[0].requires_grad_(False)
+    model.register_parameter("unused", nn.Parameter(torch.ones(4)))
+    data = torch.randn(40, 2), torch.randn(40, 1)
+    problem = supervised(model, nn.functional.mse_loss, data, agents=4)
+    assert problem.dimension == 4 + 4
+    for gradients_ in ("stacked", "loop"):
+        trained = train(problem, "ring:4", "d-sgd-1", iterations=10, batch_size=4, gradients=gradients_).model()
+        assert torch.equal(trained[0].weight, model[0].weight)
+        assert torch.equal(trained.unused, model.unused)
+        assert not torch.equal(trained[2].weight, model[2].weight)
+
+
+def test_dropout_is_refused() -> None:
+    with pytest.raises(InputError, match="draws at random"):
+        supervised(
+            nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 1)),
+            nn.functional.mse_loss,
+            (torch.ones(80, 2), torch.ones(80, 1)),
+        )
