@@ -32,7 +32,7 @@ bench: $(READY) ## Ratios of speed, measured in one run.
 	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/iteration.py
 
-results: $(READY) ## Reproduce the whole paper (about 40 minutes on 2 cores) and renew docs/results.
+results: $(READY) ## Reproduce the whole paper (about three quarters of an hour on 2 cores) and renew docs/results.
 	$(BIN)/peerdescent reproduce all --seeds 3 --out runs/reproduce-code
 	mkdir -p docs/results/figures docs/results/tables
 	cp runs/reproduce-code/README.md docs/results/

@@ -49,7 +49,8 @@ def _summary(whole: Page, claims: TableBlock, studies: Sequence[Study]) -> str:
         (table,) = section.tables
         stated = [f"- {key}: {value}" for key, value in section.settings.items()]
         parts += [f"## {study.title}", f"![{study.title}](figures/{study.name}.png)", f"{table.title}. {table.note}"]
-        parts += [_markdown(table), "\n".join(stated)]
+        remarks = [f"- remark: {remark}" for remark in study.remarks]
+        parts += [_markdown(table), "\n".join([*stated, *remarks])]
     machine = "\n".join(f"- {key}: {value}" for key, value in whole.environment.items())
     return "\n\n".join([*parts, "## Environment", machine]) + "\n"
 
@@ -96,6 +97,7 @@ def _section(study: Study, results: Results) -> Section:
     chart = page.Curves(study.title, {label: r.runs for label, r in results.items()}, _per_epoch(study), planned)
     graph = study.graph()
     text = f"The {study.reading} reading. Charts show the mean over the seeds and one standard deviation."
+    text = " ".join([text, *study.remarks])
     return Section(study.title, text, [chart], [graph], [accuracy_table(study, results)], settings)
 
 

@@ -50,6 +50,8 @@ class Study:
     stated: Mapping[str, str]
     samples_per_agent: int
     lines: Sequence[Line]
+    remarks: Sequence[str] = ()
+    """What a reader should know of how it was set up."""
 
     def graph(self) -> Graph:
         """The graph of its first line; all lines share it."""
@@ -87,7 +89,8 @@ def read_study(name: str, reading: str = "code") -> Study:
     keys = toml.loads(files("peerdescent.experiments").joinpath(source).read_text(encoding="utf-8"), source)
     base = _over(keys["base"], keys["reading"][reading])
     lines = [_line(base, entry) for entry in keys["runs"]]
-    return Study(name, reading, keys["title"], keys["stated"], keys["samples_per_agent"], lines)
+    remarks = keys.get("remarks", ())
+    return Study(name, reading, keys["title"], keys["stated"], keys["samples_per_agent"], lines, remarks)
 
 
 def parts(study: Study, seeds: int, budget: float = 1.0) -> list[Part]:
