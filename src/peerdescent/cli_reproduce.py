@@ -17,20 +17,27 @@ from rich.table import Table
 from peerdescent.checks import whole
 from peerdescent.data.fetch import fetch
 from peerdescent.errors import InputError
-from peerdescent.reproduce import pool
-from peerdescent.reproduce.report import COLUMNS, accuracy_table, write_report
-from peerdescent.reproduce.results import collect
-from peerdescent.reproduce.studies import STUDIES, Part, parts, read_study
+from peerdescent.report.page import TableBlock, numeric
+from peerdescent.reproduce import pool, speedup, speedup_report, unlike
+from peerdescent.reproduce.claims import BEYOND
+from peerdescent.reproduce.report import accuracy_table, write_report
+from peerdescent.reproduce.results import LineResult, collect
+from peerdescent.reproduce.studies import STUDIES, Part, Study, parts, read_study, unlike_studies
 
 EPILOG = (
     "Examples: `peerdescent reproduce all --seeds 3` · `peerdescent reproduce nn --reading text` · "
-    "`peerdescent reproduce cnn --budget 0.05` (a twentieth of the iterations, to try it out). "
+    "`peerdescent reproduce cnn --budget 0.05` (a twentieth of the iterations, to try it out) · "
+    "`peerdescent reproduce speedup` and `unlike-data` (what the paper does not test; `all` takes their verdicts from "
+    "the same folder). "
     "Stop it at any moment; the same command goes on where it was."
 )
 
 
 def reproduce(
-    what: Annotated[Literal["nn", "cnn", "gamma", "all"], typer.Argument(help="Which experiment of the paper.")],
+    what: Annotated[
+        Literal["nn", "cnn", "gamma", "all", "speedup", "unlike-data"],
+        typer.Argument(help="Which experiment of the paper, or which of the two that it lacks."),
+    ],
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, …")] = 3,
     reading: Annotated[
         Literal["code", "text"], typer.Option(help="As the authors' earlier code, or the text, has it.")
@@ -50,22 +57,58 @@ def reproduce(
         raise InputError(f"budget = {budget}: expected a number above 0 and at most 1.")
     jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
     out = out or Path("runs", f"reproduce-{reading}" + f"-{budget:g}" * (budget != 1))
-    studies = [read_study(name, reading) for name in (STUDIES if what == "all" else (what,))]
-    todo = [part for study in studies for part in parts(study, seeds, budget)]
     console = Console(quiet=quiet, highlight=False)
     if quiet:
         warnings.simplefilter("ignore")
+    shortened = f" --budget {budget}" * (budget != 1)
+    if what in BEYOND:
+        command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
+        make = {"speedup": _speedup, "unlike-data": _unlike}[what]
+        path = make(seeds, budget, out / what, jobs, console, command)
+    else:
+        names = STUDIES if what == "all" else (what,)
+        command = f"peerdescent reproduce {what} --seeds {seeds} --reading {reading}{shortened}"
+        path = _paper([read_study(name, reading) for name in names], seeds, budget, out, jobs, console, command)
+    console.print(f"report: {path}")
+
+
+def _paper(
+    studies: list[Study], seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str
+) -> Path:
+    results = _results(studies, seeds, budget, out, jobs, console)
+    path = write_report(studies, results, out, command)
+    for study in studies:
+        console.print(_table(accuracy_table(study, results[study.name]), study.title, ("loss", "why")))
+    return path
+
+
+def _unlike(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
+    studies = unlike_studies()
+    results = _results(studies, seeds, budget, out, jobs, console)
+    path = unlike.write_report(studies, results, out, command)
+    for study in studies:
+        console.print(_table(unlike.table(study, results[study.name]), study.title, ("consensus error",)))
+    return path
+
+
+def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
+    keys = speedup.read()
+    todo = speedup.parts(keys, seeds, budget)
+    _run(todo, out, jobs, console)
+    settings = list(speedup.settings(keys, speedup.cells(keys, budget), speedup.collect(todo, out)))
+    console.print(_table(speedup_report.slopes(settings), "Fitted slopes", ("slope in", "points")))
+    return speedup_report.write_report(settings, out, command)
+
+
+def _results(
+    studies: list[Study], seeds: int, budget: float, out: Path, jobs: int, console: Console
+) -> dict[str, dict[str, LineResult]]:
+    """Run what is not finished yet, and read what came out."""
+    todo = [part for study in studies for part in parts(study, seeds, budget)]
     if any(part.experiment.problem == "mnist-cnn" for part in todo):
         fetch("mnist", announce=lambda text: console.print(text, markup=False))  # once, before all workers want it
     _run(todo, out, jobs, console)
-    results = {study.name: collect(study, todo, out) for study in studies}
-    command = f"peerdescent reproduce {what} --seeds {seeds} --reading {reading}" + f" --budget {budget}" * (
-        budget != 1
-    )
-    path = write_report(studies, results, out, command)
-    for study in studies:
-        console.print(_table(study.title, accuracy_table(study, results[study.name]).rows))
-    console.print(f"report: {path}")
+    return {study.name: collect(study, todo, out) for study in studies}
 
 
 def _run(todo: list[Part], out: Path, jobs: int, console: Console) -> None:
@@ -92,12 +135,13 @@ def _run(todo: list[Part], out: Path, jobs: int, console: Console) -> None:
         pool.carry_out(todo, out, jobs, report)
 
 
-def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
+def _table(block: TableBlock, title: str, left_out: Sequence[str]) -> Table:
+    """A table for the terminal, without the columns that only the report has room for."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    shown = [i for i, name in enumerate(COLUMNS) if name not in ("loss", "why")]  # the report has room for them
-    for name in (COLUMNS[i] for i in shown):
-        number = "%" in name or name == "seeds"
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    for row in rows:
+    shown = [i for i, name in enumerate(block.columns) if name not in left_out]
+    right = numeric(block)
+    for i in shown:
+        table.add_column(block.columns[i], justify="right" if right[i] else "left", no_wrap=True)
+    for row in block.rows:
         table.add_row(*(row[i] for i in shown))
     return table

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from peerdescent import InputError, problems, train
-from peerdescent.problems import MnistNN, Problem, Quadratic, logistic_nonconvex, quadratic, supervised
+from peerdescent.problems import MnistNN, Problem, Quadratic, Ripples, logistic_nonconvex, quadratic, supervised
 
 CPU = torch.device("cpu")
 
@@ -22,6 +22,7 @@ def all_problems() -> dict[str, Problem]:
     net = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
     return {
         "quadratic": quadratic(agents=3, dimension=6),
+        "ripples": Ripples(agents=3, dimension=6, spread=1.0, noise=0.0),
         "logistic": logistic_nonconvex(agents=3, samples=60, dimension=5),
         "logistic uneven": logistic_nonconvex(agents=3, samples=60, dimension=5, sizes="uneven"),
         "digits": MnistNN(agents=3),
@@ -56,7 +57,7 @@ def test_stacked_gradients_equal_those_of_a_loop(name: str, batch_size: int | No
     tolerance = {"rtol": 1e-9, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-6}
     for gradient in found.values():
         torch.testing.assert_close(gradient, found["stacked"], **tolerance)
-    assert set(found) == ({"stacked"} if name == "quadratic" else {"stacked", "loop"})
+    assert set(found) == ({"stacked"} if name in ("quadratic", "ripples") else {"stacked", "loop"})
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -128,8 +129,13 @@ def test_the_quadratic_s_optimum() -> None:
     torch.testing.assert_close(result.x_mean, best, rtol=1e-6, atol=1e-6)
 
 
-def test_the_quadratic_s_noise_is_as_stated() -> None:
-    problem = Quadratic(A=np.ones((4, 50)), c=np.zeros((4, 50)), noise=3.0).to(CPU, torch.float64)
+@pytest.mark.parametrize(
+    "given",
+    [Quadratic(A=np.ones((4, 50)), c=np.zeros((4, 50)), noise=3.0), Ripples(agents=4, dimension=50, noise=3.0)],
+    ids=["quadratic", "ripples"],
+)
+def test_the_noise_is_as_stated(given: Problem) -> None:
+    problem = given.to(CPU, torch.float64)
     oracle = problem.oracle(9, seed=0, replacement=True, agents=range(4))
     zero, out, drawn = torch.zeros(4, 50, dtype=torch.float64), torch.empty(4, 50, dtype=torch.float64), []
     for k in range(200):
@@ -144,6 +150,25 @@ def test_the_quadratic_s_noise_is_as_stated() -> None:
     assert abs(lag) < 0.02  # nor do iterations
     oracle(zero, 150, out)
     assert torch.equal(out, drawn[150])  # a pure function of k, in whatever order
+
+
+def test_ripples_are_unlike_skewed_and_nonconvex() -> None:
+    problem = Ripples(agents=200, dimension=50, spread=2.0).to(CPU, torch.float64)
+    assert float(problem.c.mean(dim=0).abs().max()) < 1e-12
+    assert float(problem.c.std()) == pytest.approx(2.0, rel=0.05)
+    assert float((problem.c / problem.c.std()).pow(3).mean()) > 1  # the exponential's is 2
+    assert torch.equal(problem.start(3), problem.start(3)[:1].expand(200, -1))
+    assert torch.equal(Ripples(agents=5, spread=0.0).c, torch.zeros(5, 20, dtype=torch.float64))
+    point = torch.zeros(50, dtype=torch.float64)
+    slopes = [problem.gradient(point + shift)[0] for shift in (0.0, 1e-6, np.pi / 2, np.pi / 2 + 1e-6)]
+    curvatures = (float(slopes[1] - slopes[0]) / 1e-6, float(slopes[3] - slopes[2]) / 1e-6)
+    assert curvatures == pytest.approx((problem.smoothness, -1.0), abs=1e-4)
+
+
+@pytest.mark.parametrize("options", [{"agents": 0}, {"dimension": 0}, {"spread": -1.0}, {"noise": float("nan")}])
+def test_ripples_refuse_what_cannot_be(options: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="ripples"):
+        Ripples(**options)  # type: ignore[arg-type]
 
 
 def test_the_network_s_starts() -> None:

@@ -1,4 +1,4 @@
-"""What is minimised: any module, loss and shards; the paper's network; quadratics; nonconvex logistic regression."""
+"""What is minimised: any module, loss and shards; the paper's networks; quadratics, ripples, logistic regression."""
 
 from peerdescent.problems.base import Oracle, Problem
 from peerdescent.problems.logistic import LogisticNonconvex, logistic_nonconvex
@@ -6,6 +6,7 @@ from peerdescent.problems.mnist_cnn import MnistCNN, convolutional_net
 from peerdescent.problems.mnist_nn import MnistNN, SigmoidNet, risk
 from peerdescent.problems.quadratic import Quadratic, quadratic
 from peerdescent.problems.registry import PROBLEMS, make, register
+from peerdescent.problems.ripples import Ripples
 from peerdescent.problems.sampled import Sampled
 from peerdescent.problems.supervised import Supervised, supervised
 
@@ -17,6 +18,7 @@ __all__ = [
     "Oracle",
     "Problem",
     "Quadratic",
+    "Ripples",
     "Sampled",
     "SigmoidNet",
     "Supervised",

@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike
 from peerdescent.data import stream
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
-
-NOISE_BLOCK = 64
-"""Iterations whose noise is drawn at once."""
+from peerdescent.problems.noise import KnownNoise
 
 
 class Quadratic(Problem):
@@ -91,22 +89,11 @@ class _NoisyGradient:
     def __init__(self, problem: Quadratic, batch_size: int | None, seed: int, agents: range) -> None:
         self.A = problem.A[agents.start : agents.stop].to(problem.device, problem.dtype)
         self.c = problem.c[agents.start : agents.stop].to(problem.device, problem.dtype)
-        self.noise = 0.0 if batch_size is None else problem.noise / batch_size**0.5
-        self.seed, self.agents = seed, agents
-        self._drawn: tuple[int, torch.Tensor] = (-1, torch.empty(0))
+        self.noise = KnownNoise(problem.noise, batch_size, seed, agents)
 
     def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
         torch.bmm(self.A, (points - self.c)[:, :, None], out=out[:, :, None])
-        if self.noise:
-            out.add_(self._noise(k, points), alpha=self.noise)
-
-    def _noise(self, k: int, like: torch.Tensor) -> torch.Tensor:
-        block, place = divmod(k, NOISE_BLOCK)
-        if self._drawn[0] != block:
-            shape = (NOISE_BLOCK, like.shape[1])
-            drawn = [stream(self.seed, "noise", agent, block).standard_normal(shape) for agent in self.agents]
-            self._drawn = block, torch.from_numpy(np.stack(drawn, axis=1)).to(like)
-        return self._drawn[1][place]
+        self.noise.add_to(out, k)
 
 
 def quadratic(

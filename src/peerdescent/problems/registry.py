@@ -15,6 +15,7 @@ from peerdescent.problems.logistic import logistic_nonconvex
 from peerdescent.problems.mnist_cnn import MnistCNN
 from peerdescent.problems.mnist_nn import MnistNN
 from peerdescent.problems.quadratic import quadratic
+from peerdescent.problems.ripples import Ripples
 
 FROM_EXPERIMENT = ("agents", "partition")
 """Options that stand elsewhere in an experiment: the graph's size and `partition`."""
@@ -85,3 +86,4 @@ register("mnist-nn", MnistNN, "400-50-10 sigmoid network on 5,000 MNIST digits, 
 register("mnist-cnn", MnistCNN, "convolutional network on all of MNIST, the paper's second experiment")
 register("quadratic", quadratic, "random quadratic costs with a known optimum")
 register("logistic-nonconvex", logistic_nonconvex, "logistic regression with a nonconvex regulariser")
+register("ripples", Ripples, "a rippled bowl: nonconvex, with known noise and unlikeness, for measuring rates")

@@ -148,14 +148,15 @@ def save(figure: Figure, path_without_suffix: str | os.PathLike[str]) -> list[Pa
         for suffix, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
             # joined by hand: with_suffix would take the 3 of ring.3 for a suffix
             path = stem.with_name(f"{stem.name}.{suffix}")
-            write_atomically(path, _rendered(figure, suffix, metadata))
+            write_atomically(path, rendered(figure, suffix, metadata))
             written.append(path)
     except OSError as error:
         raise InputError(f"cannot write the figure {stem}: {error.strerror or error}.") from error
     return written
 
 
-def _rendered(figure: Figure, suffix: str, metadata: dict[str, Any]) -> bytes:
+def rendered(figure: Figure, suffix: str, metadata: dict[str, Any]) -> bytes:
+    """A figure as the bytes of a file of that format."""
     file = io.BytesIO()
     with _turns, matplotlib.rc_context({"pdf.fonttype": 42}):
         figure.savefig(file, format=suffix, dpi=150, metadata=metadata)

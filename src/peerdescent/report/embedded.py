@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from peerdescent.engine.metrics import Metrics, Row
@@ -41,6 +43,11 @@ def short(value: Any) -> float | None:
     if not math.isfinite(rounded):  # the very largest numbers are rounded beyond all
         return float(value)
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+
+def picture(figure: Figure) -> str:
+    """A figure as an address that holds all of it."""
+    return "data:image/png;base64," + base64.b64encode(drawing.rendered(figure, "png", {})).decode()
 
 
 def finite(value: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from jinja2 import Environment
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from peerdescent.engine.metrics import Metrics
 from peerdescent.errors import InputError
@@ -71,7 +72,10 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page. Blank lines in `text` separate paragraphs, `backticks` enclose code."""
+    """A part of the page. Blank lines in `text` separate paragraphs, `backticks` enclose code.
+
+    `pictures` are figures that stand still, by what they show; `curves` are interactive.
+    """
 
     title: str
     text: str = ""
@@ -79,6 +83,7 @@ class Section:
     graphs: Sequence[Graph] = ()
     tables: Sequence[TableBlock] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    pictures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -203,6 +208,7 @@ def _environment() -> Environment:
         numeric=numeric,
         drawing=lambda graph: Markup(embedded.drawing_of(graph)),
         caption=embedded.caption,
+        picture=embedded.picture,
         icon=lambda verdict: ICONS.get(verdict, "•"),
         kind=lambda verdict: verdict.replace(" ", "-") if verdict in ICONS else "other",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from peerdescent.graphs import Graph
 
 STUDIES = ("nn", "cnn", "gamma")
 READINGS = ("code", "text")
+UNLIKE = {"label": "one digit per agent", "dirichlet": "Dirichlet(0.1) shards"}
 _OWN = ("label", "paper", "explains", "cause", "seeds")
 
 
@@ -57,6 +58,11 @@ class Study:
         """The graph of its first line; all lines share it."""
         return graphs.parse(self.lines[0].keys["graph"])
 
+    @property
+    def iterations_per_epoch(self) -> float:
+        """Iterations until every agent has seen as many samples as it owns."""
+        return self.samples_per_agent / float(self.lines[0].keys["batch_size"])
+
     def line(self, label: str) -> Line:
         """The line of that label."""
         return next(line for line in self.lines if line.label == label)
@@ -85,8 +91,27 @@ def read_study(name: str, reading: str = "code") -> Study:
     """
     if reading not in READINGS:
         raise InputError(f"reading = {reading!r}: expected one of {', '.join(READINGS)}.")
-    source = f"paper/{name}.toml"
-    keys = toml.loads(files("peerdescent.experiments").joinpath(source).read_text(encoding="utf-8"), source)
+    return _study(f"paper/{name}.toml", name, reading)
+
+
+def unlike_studies() -> list[Study]:
+    """Both networks with one digit per agent, and with Dirichlet shards.
+
+    >>> [study.name for study in unlike_studies()]
+    ['nn-label', 'nn-dirichlet', 'cnn-label', 'cnn-dirichlet']
+    """
+    names = [(network, split) for network in ("nn", "cnn") for split in UNLIKE]
+    made = [_study(f"beyond/unlike-{network}.toml", f"{network}-{split}", split) for network, split in names]
+    return [replace(study, title=f"{study.title}, {UNLIKE[study.reading]}") for study in made]
+
+
+def read_keys(source: str) -> dict[str, Any]:
+    """A study's data, as they stand in its file."""
+    return toml.loads(files("peerdescent.experiments").joinpath(source).read_text(encoding="utf-8"), source)
+
+
+def _study(source: str, name: str, reading: str) -> Study:
+    keys = read_keys(source)
     base = _over(keys["base"], keys["reading"][reading])
     lines = [_line(base, entry) for entry in keys["runs"]]
     remarks = keys.get("remarks", ())

@@ -1,0 +1,89 @@
+"""Nonconvex costs whose gradient, noise and unlikeness are known exactly: where rates can be measured."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import torch
+
+from peerdescent.data import stream
+from peerdescent.errors import InputError
+from peerdescent.problems.base import Oracle, Problem
+from peerdescent.problems.noise import KnownNoise
+
+HEIGHT, FREQUENCY = 0.5, 2.0
+
+
+class Ripples(Problem):
+    r"""f_i(x) = ½‖x − c_i‖² + h Σ_j (1 − cos ωx_j), h = ½, ω = 2: a bowl with ripples, nonconvex since hω² > 1.
+
+    Centres are skewed, so that the mean of powered gradients is not the power of their mean: each entry of c_i is
+    `spread`·(e − 1) with e from the exponential distribution, shifted so that Σ c_i = 0 whatever n is.
+    All agents start at the same point, drawn from N(0, 2²).
+
+    Args:
+        agents: n.
+        dimension: p; coordinates do not interact, so that a run is p independent trials.
+        spread: how unlike the agents' costs are; 0 gives all of them the same.
+        noise: standard deviation of each entry of a one-sample gradient; a minibatch of B has noise/√B.
+        seed: decides the centres.
+
+    >>> problem = Ripples(agents=4, dimension=3, spread=1.0)
+    >>> bool(problem.c.mean(dim=0).abs().max() < 1e-12), problem.smoothness
+    (True, 3.0)
+    """
+
+    name = "ripples"
+    smoothness = 1 + HEIGHT * FREQUENCY**2
+    """The Lipschitz constant of every ∇f_i."""
+
+    def __init__(
+        self, agents: int = 10, dimension: int = 20, spread: float = 0.0, noise: float = 1.0, seed: int = 0
+    ) -> None:
+        if agents < 1 or dimension < 1:
+            raise InputError("ripples: agents and dimension must be at least 1.")
+        if not (math.isfinite(spread) and math.isfinite(noise) and spread >= 0 and noise >= 0):
+            raise InputError("ripples: spread and noise must be finite and not negative.")
+        self.agents, self.dimension, self.noise = agents, dimension, float(noise)
+        skewed = [stream(seed, "centre", agent).exponential(size=dimension) - 1 for agent in range(agents)]
+        self.c = torch.from_numpy(spread * (np.stack(skewed) - np.mean(skewed, axis=0)))
+
+    def start(self, seed: int) -> torch.Tensor:
+        """One point for all agents."""
+        row = torch.from_numpy(2 * stream(seed, "start").standard_normal(self.dimension))
+        return row.to(self.device, self.dtype).repeat(self.agents, 1)
+
+    def oracle(
+        self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
+    ) -> Oracle:
+        """x − c_i + hω sin ωx plus noise/√B; exact without a batch size."""
+        if strategy not in self.strategies:
+            raise InputError(f"gradients = {strategy!r}: {self.name} offers {', '.join(self.strategies)}.")
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"batch_size = {batch_size}: expected at least 1.")
+        c = self.c[agents.start : agents.stop].to(self.device, self.dtype)
+        noise = KnownNoise(self.noise, batch_size, seed, agents)
+
+        def gradient(points: torch.Tensor, k: int, out: torch.Tensor) -> None:
+            torch.mul(points, FREQUENCY, out=out)
+            out.sin_().mul_(HEIGHT * FREQUENCY).add_(points).sub_(c)
+            noise.add_to(out, k)
+
+        return gradient
+
+    def loss(self, x: torch.Tensor) -> float:
+        """f(x)."""
+        bowl = (x - self.c.to(x)).square().sum() / (2 * self.agents)
+        return float(bowl + HEIGHT * (1 - (FREQUENCY * x).cos()).sum())
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """∇f(x); the centres' mean is 0."""
+        return x + HEIGHT * FREQUENCY * (FREQUENCY * x).sin()
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Ripples:
+        """The same problem on another device, in another precision."""
+        new = copy.copy(self)
+        new.device, new.dtype = device, dtype
+        return new

@@ -1,0 +1,128 @@
+"""What the study of the linear speedup found: slopes with verdicts, figures, one page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from peerdescent.report.drawing import settle
+from peerdescent.report.page import Claim, Section, TableBlock
+from peerdescent.reproduce import writing
+from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED
+from peerdescent.reproduce.speedup import QUANTITIES, Fit, Setting, across, graph_of
+
+TITLE = "The linear speedup of DSGPA-F-PB, measured"
+RULE = (
+    "A promise holds unless the fitted slope is shallower than promised beyond its 95 % interval: bounds may be "
+    "beaten. The rule was fixed before the runs."
+)
+COLUMNS = (
+    *("parameters", "data", "γ", "quantity", "slope in"),
+    *("promised", "slope (95 %)", "n^", "T^", "points", "verdict"),
+)
+NAMES = {"gradient": "mean ‖∇f(x̄)‖²", "consensus": "consensus error"}
+WHOSE = {"theorem": "Theorem 1's parameters", "practical": "practical parameters"}
+COST = (
+    "Costs are f_i(x) = ½‖x − c_i‖² + ½ Σ_j (1 − cos 2x_j) in 20 dimensions (`ripples`), with Gaussian gradient noise "
+    "of variance 1 per entry; like data have c_i = 0, unlike data skewed centres of variance about 1. Agents stand at "
+    "the corners of a hypercube with Metropolis weights and start at one point. η = √(n/T)."
+)
+
+
+def write_report(settings: Sequence[Setting], out: Path, command: str) -> Path:
+    """All files of the report below `out`; returns the page's path."""
+    chapters = [_chapter(parameters, settings) for parameters in WHOSE]
+    return writing.write(out, TITLE, command, RULE, claims(settings), [c for c in chapters if c.figures])
+
+
+def claims(settings: Sequence[Setting]) -> list[Claim]:
+    """One claim per promise, kind of parameters and kind of data; it holds if it does for every γ."""
+    found = []
+    for parameters, whose in WHOSE.items():
+        for data in dict.fromkeys(setting.data for setting in settings):
+            own = [s for s in settings if (s.parameters, s.data) == (parameters, data)]
+            for quantity, (axis, promised) in QUANTITIES.items():
+                if not own:
+                    continue
+                shown = "; ".join(f"γ = {s.gamma:g}: {_interval(s.fits[quantity])}" for s in own)
+                holds = all(s.fits[quantity].word == REPRODUCED for s in own)
+                rate = "O(1/√(nT))" if quantity == "gradient" else "O(n/T)"
+                text = f"Theorem 1: {NAMES[quantity]} is {rate}, {data} data, {whose}."
+                how = f"slope in {axis} on logarithmic axes, promised {promised:g}."
+                found.append(Claim(text, how, REPRODUCED if holds else NOT_REPRODUCED, shown))
+    return found
+
+
+def slopes(settings: Sequence[Setting]) -> TableBlock:
+    """Every fit with its verdict."""
+    rows = [_row(setting, fit) for setting in settings for fit in setting.fits.values()]
+    note = "n^ and T^ are the exponents of n and of T in a fit of both; the promise is −0.5 each, and 1 and −1."
+    return TableBlock("Fitted slopes", COLUMNS, rows, note)
+
+
+def _row(setting: Setting, fit: Fit) -> tuple[str, ...]:
+    axis = QUANTITIES[fit.quantity][0]
+    exponents = (f"{fit.exponent_n:+.2f}", f"{fit.exponent_t:+.2f}")
+    known = (setting.parameters, setting.data, f"{setting.gamma:g}", NAMES[fit.quantity], axis, f"{fit.promised:g}")
+    return (*known, _interval(fit), *exponents, str(fit.points), fit.word)
+
+
+def _interval(fit: Fit) -> str:
+    return f"{fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+
+
+def _chapter(parameters: str, settings: Sequence[Setting]) -> writing.Chapter:
+    own = [setting for setting in settings if setting.parameters == parameters]
+    figures = {
+        f"{parameters}-{data}": _figure([s for s in own if s.data == data], f"{WHOSE[parameters]}, {data} data")
+        for data in dict.fromkeys(setting.data for setting in own)
+    }
+    pictures = {f"{WHOSE[parameters]}, {name.rpartition('-')[2]} data": figure for name, figure in figures.items()}
+    table = slopes(own)
+    title = WHOSE[parameters][0].upper() + WHOSE[parameters][1:]
+    section = Section(title, COST, graphs=[graph_of(8)], tables=[table], pictures=pictures)
+    return writing.Chapter(section, figures, {f"slopes-{parameters}": table})
+
+
+def _figure(settings: Sequence[Setting], title: str) -> Figure:
+    """Above the gradient against nT, below the disagreement against T/n; one column per γ."""
+    figure = Figure(figsize=(3.6 * len(settings) + 0.6, 6.6), layout="constrained")
+    axes = figure.subplots(2, len(settings), squeeze=False, sharey="row", sharex="row")
+    sizes = sorted({cell.agents for setting in settings for cell in setting.cells})
+    for column, setting in enumerate(settings):
+        for row, quantity in enumerate(QUANTITIES):
+            _panel(axes[row][column], setting, quantity, sizes)
+    for row, quantity in enumerate(QUANTITIES):
+        axes[row][0].set_ylabel(NAMES[quantity])
+    figure.suptitle(title, fontsize=12)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    settle(figure)
+    return figure
+
+
+def _panel(axes: Axes, setting: Setting, quantity: str, sizes: Sequence[int]) -> None:
+    fit, axis = setting.fits[quantity], QUANTITIES[quantity][0]
+    colours = colormaps["viridis"](np.linspace(0, 0.9, len(sizes)))
+    for n, colour in zip(sizes, colours, strict=True):
+        own = [i for i, cell in enumerate(setting.cells) if cell.agents == n and (n > 1 or quantity == "gradient")]
+        places = [across(quantity, setting.cells[i]) for i in own]
+        axes.loglog(
+            places, [setting.means[quantity][i] for i in own], "o-", color=colour, lw=0.8, ms=4, label=f"n = {n}"
+        )
+    talking = [i for i, cell in enumerate(setting.cells) if cell.agents > 1 or quantity == "gradient"]
+    x = np.array([across(quantity, setting.cells[i]) for i in talking], dtype=float)
+    y = np.array([setting.means[quantity][i] for i in talking])
+    ends = np.array([x.min(), x.max()])
+    centre = np.exp(np.log(x).mean()), np.exp(np.log(y).mean())
+    promised = centre[1] * (ends / centre[0]) ** fit.promised
+    axes.loglog(ends, promised, "k--", lw=1.2, label=f"slope {fit.promised:g}" if quantity == "gradient" else None)
+    axes.set_title(f"γ = {setting.gamma:g}: slope {_interval(fit)}", fontsize=9)
+    axes.set_xlabel(axis)
+    axes.grid(color="#e6e6e6")
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,87 @@
+"""A report as files: one page, the same in Markdown, figures, tables in three formats, claims as data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from peerdescent.engine.folder import environment
+from peerdescent.files import write_atomically
+from peerdescent.report import drawing, page
+from peerdescent.report.page import Claim, Page, Section, TableBlock
+
+CLAIMS_FILE = "claims.json"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A section of the page, with its figures and tables under the names of their files."""
+
+    section: Section
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    tables: Mapping[str, TableBlock] = field(default_factory=dict)
+    hidden: Mapping[str, Figure] = field(default_factory=dict)
+    """Figures that are written, but not shown in the Markdown."""
+
+
+def write(out: Path, title: str, command: str, rule: str, claims: Sequence[Claim], chapters: Sequence[Chapter]) -> Path:
+    """All files below `out`; returns the page's path."""
+    for chapter in chapters:
+        for stem, figure in {**chapter.figures, **chapter.hidden}.items():
+            drawing.save(figure, out / "figures" / stem)
+        for stem, table in chapter.tables.items():
+            _write_table(table, out / "tables" / stem)
+    block = TableBlock("Claims", ("claim", "how it is tested", "verdict", "evidence"), [_cells(c) for c in claims])
+    _write_table(block, out / "tables" / "claims")
+    known = {key: str(value) for key, value in environment().items() if key != "command"}
+    page.write(Page(title, command, claims, [c.section for c in chapters], known, [rule]), out / "report.html")
+    parts = [f"# {title}", f"Made by `{command}`. {rule}", "## Claims", markdown(block)]
+    parts += [part for chapter in chapters for part in _markdown_parts(chapter)]
+    machine = "\n".join(f"- {key}: {value}" for key, value in known.items())
+    write_atomically(out / "README.md", ("\n\n".join([*parts, "## Environment", machine]) + "\n").encode())
+    write_atomically(out / CLAIMS_FILE, json.dumps([asdict(claim) for claim in claims], indent=1).encode())
+    return out / "report.html"
+
+
+def recorded_claims(out: Path) -> list[Claim] | None:
+    """The claims that a report in `out` judged; None if there is none."""
+    try:
+        return [Claim(**claim) for claim in json.loads((out / CLAIMS_FILE).read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def markdown(table: TableBlock) -> str:
+    """The table in Markdown."""
+    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def _markdown_parts(chapter: Chapter) -> list[str]:
+    section = chapter.section
+    parts = [f"## {section.title}"] + ([section.text] if section.text else [])
+    parts += [f"![{section.title}](figures/{stem}.png)" for stem in chapter.figures]
+    for table in chapter.tables.values():
+        parts += [". ".join(text for text in (table.title, table.note) if text), markdown(table)]
+    settings = [f"- {key}: {value}" for key, value in section.settings.items()]
+    return parts + (["\n".join(settings)] if settings else [])
+
+
+def _write_table(table: TableBlock, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
+    latex = pd.DataFrame(table.rows, columns=list(table.columns)).to_latex(index=False, escape=True)
+    for suffix, content in (("csv", text.getvalue()), ("md", markdown(table) + "\n"), ("tex", latex)):
+        write_atomically(path.with_name(f"{path.name}.{suffix}"), content.encode())
+
+
+def _cells(claim: Claim) -> tuple[str, ...]:
+    return claim.text, claim.how, claim.verdict, claim.evidence

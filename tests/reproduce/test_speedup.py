@@ -1,0 +1,112 @@
+"""The study of the linear speedup: its grid, its parameters, its fits, and the command on a tiny budget."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reproduce.test_command import reproduce
+
+from peerdescent import InputError, graphs, theory
+from peerdescent.engine.metrics import Metrics
+from peerdescent.reproduce import speedup
+
+KEYS = speedup.read()
+
+
+def test_the_grid_is_what_was_asked_for() -> None:
+    found = speedup.cells(KEYS)
+    practical = [cell for cell in found if cell.parameters == "practical"]
+    assert {cell.agents for cell in practical} == {1, 2, 4, 8, 16, 32, 64}
+    lengths = {cell.iterations for cell in practical}
+    assert max(lengths) / min(lengths) == 100
+    assert {cell.gamma for cell in found} == {1.0, 0.7, 0.5}
+    for cell in found:
+        assert cell.parameters == "practical" or cell.iterations > cell.agents**3 > 1
+    assert {cell.agents for cell in found if cell.parameters == "theorem"} == {2, 4, 8, 16, 32, 64}
+
+
+def test_theorem_1s_cells_have_theorem_1s_parameters() -> None:
+    for part in speedup.parts(KEYS, 1):
+        label, method = part.line.label, part.experiment.make_algorithm("dsgpa-f-pb")
+        h = method.hyperparameters(0)
+        graph = part.experiment.make_graph()
+        assert h["eta"] == pytest.approx(math.sqrt(graph.n / part.experiment.iterations))
+        if label.startswith("theorem"):
+            k1, k2 = h["alpha"] / h["beta"], h["eta"] * h["beta"]
+            ends = graphs.spectrum(graph.laplacian("metropolis"), graph.mixing())
+            assert k1 > 1 / ends.rho2 + 1
+            assert 0 < k2 < ((k1 - 1) * ends.rho2 - 1) / (ends.rho + (2 * k1**2 + 1) * ends.rho**2 + 1)
+
+
+def test_practical_parameters_are_stable_where_the_cost_is_most_curved() -> None:
+    for part in speedup.parts(KEYS, 1):
+        if part.line.label.startswith("practical") and part.experiment.make_graph().n > 1:
+            method = part.experiment.make_algorithm("dsgpa-f-pb")
+            assert theory.stability(method, part.experiment.make_graph(), curvature=3.0).stable, part.line.label
+
+
+@given(a=st.floats(-1.5, 0.5), b=st.floats(-1.5, 0.5), seed=st.integers(0, 10**6))
+def test_slopes_and_intervals_are_those_of_the_normal_equations(a: float, b: float, seed: int) -> None:
+    cells = [speedup.Cell("practical", "like", 1.0, n, T) for n in (1, 2, 4, 8) for T in (100, 1000, 10_000)]
+    noise = np.random.default_rng(seed).normal(0, 0.1, len(cells))
+    values = [c.agents**a * c.iterations**b * math.exp(e) for c, e in zip(cells, noise, strict=True)]
+    fit = speedup.fit("gradient", cells, values)
+    x, y = [math.log(c.agents * c.iterations) for c in cells], np.log(values)
+    (slope, _), covariance = np.polyfit(x, y, 1, cov=True)
+    half = scipy.stats.t.ppf(0.975, len(cells) - 2) * math.sqrt(covariance[0, 0])
+    assert (fit.slope, fit.low, fit.high) == pytest.approx((slope, slope - half, slope + half))
+    normal = np.array([[1.0, math.log(c.agents), math.log(c.iterations)] for c in cells])
+    _, of_n, of_t = np.linalg.solve(normal.T @ normal, normal.T @ y)
+    assert (fit.exponent_n, fit.exponent_t) == pytest.approx((of_n, of_t), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "power", "word"),
+    [
+        ("gradient", -0.5, "reproduced"),
+        ("gradient", -0.8, "reproduced"),  # better than promised
+        ("gradient", -0.1, "not reproduced"),
+        ("consensus", -1.0, "reproduced"),
+        ("consensus", -0.5, "not reproduced"),
+    ],
+)
+def test_verdicts(quantity: str, power: float, word: str) -> None:
+    cells = [speedup.Cell("practical", "like", 1.0, n, T) for n in (2, 4, 8) for T in (100, 1000, 10_000)]
+    noise = np.random.default_rng(0).normal(0, 0.01, len(cells))
+    values = [speedup.across(quantity, c) ** power * math.exp(e) for c, e in zip(cells, noise, strict=True)]
+    assert speedup.fit(quantity, cells, values).word == word
+
+
+def test_averages_are_over_all_but_the_last_iterate() -> None:
+    rows = [{"iteration": k, "loss": 1.0, "gradient_norm": k + 1.0, "consensus_error": 2.0 * k} for k in range(4)]
+    assert speedup.averages(Metrics(rows)) == {"gradient": (1 + 4 + 9) / 3, "consensus": 2.0}
+
+
+def test_a_hypercube_needs_a_power_of_two() -> None:
+    assert speedup.graph_of(1).n == 1
+    with pytest.raises(InputError, match="corners"):
+        speedup.graph_of(6)
+
+
+def test_the_command_leaves_slopes_figures_and_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {**KEYS, "agents": [2, 4], "iterations": [100, 300], "evaluations": 10, "gammas": [1.0]}
+    small["theorem"] = {"dual": "jacobi"}
+    monkeypatch.setattr(speedup, "read", lambda: small)
+    assert reproduce(monkeypatch, "speedup", "--seeds", "1", "--jobs", "1", "--quiet", "--out", str(tmp_path)) == 0
+    out = tmp_path / "speedup"
+    rows = list(csv.DictReader((out / "tables" / "slopes-practical.csv").open()))
+    assert [(row["data"], row["promised"]) for row in rows] == [
+        ("like", "-0.5"), ("like", "-1"), ("unlike", "-0.5"), ("unlike", "-1")
+    ]  # fmt: skip
+    claims = json.loads((out / "claims.json").read_text())
+    assert len(claims) == 8
+    assert {path.name for path in (out / "figures").glob("*.png")} == {
+        f"{whose}-{data}.png" for whose in ("theorem", "practical") for data in ("like", "unlike")
+    }
+    assert "data:image/png;base64," in (out / "report.html").read_text()
