@@ -17,8 +17,9 @@ from rich.table import Table
 from peerdescent.checks import whole
 from peerdescent.data.fetch import fetch
 from peerdescent.errors import InputError
+from peerdescent.experiments import pool
 from peerdescent.report.page import TableBlock, numeric
-from peerdescent.reproduce import pool, speedup, speedup_report, unlike
+from peerdescent.reproduce import speedup, speedup_report, unlike
 from peerdescent.reproduce.claims import BEYOND
 from peerdescent.reproduce.report import accuracy_table, write_report
 from peerdescent.reproduce.results import LineResult, collect

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from peerdescent import cli
-from peerdescent.reproduce import pool
+from peerdescent.experiments import pool
 from peerdescent.reproduce.studies import parts, read_study
 
 

@@ -16,18 +16,34 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from peerdescent.engine.folder import read_experiment
 from peerdescent.engine.metrics import Row
 from peerdescent.errors import PeerdescentError
+from peerdescent.experiments.experiment import Experiment, load_methods
 from peerdescent.experiments.runner import train_one
-from peerdescent.reproduce.studies import Part
 
-Report = Callable[[Part, int], None]
 _messages: Queue[tuple[int, int]] | None = None
 
 
-def carry_out(parts: Sequence[Part], out: Path, jobs: int, report: Report) -> None:
+class Part(Protocol):
+    """One run of many: an experiment with one method, and the folder of its records below that of all."""
+
+    @property
+    def experiment(self) -> Experiment:
+        """What is run."""
+        ...
+
+    def folder(self, out: Path) -> Path:
+        """Where its records are."""
+        ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+def carry_out(parts: Sequence[P], out: Path, jobs: int, report: Callable[[P, int], None]) -> None:
     """Run what is not finished yet, `jobs` at a time; `report` hears how far each part is."""
     todo = [i for i, part in enumerate(parts) if not finished(part, out)]
     for i in set(range(len(parts))) - set(todo):
@@ -73,6 +89,8 @@ def _work(index: int, part: Part, out: Path) -> None:
         assert _messages is not None
         _messages.put((index, k))
 
+    for path in part.experiment.load:
+        load_methods(path)
     folder = part.folder(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
     train_one(part.experiment, part.experiment.algorithms[0], folder, True, False, lambda _: progress)
@@ -90,7 +108,7 @@ def _start_worker(messages: Queue[tuple[int, int]], parent: int) -> None:
             os._exit(1)
 
 
-def _listen(messages: Queue[tuple[int, int]], parts: Sequence[Part], report: Report) -> None:
+def _listen(messages: Queue[tuple[int, int]], parts: Sequence[P], report: Callable[[P, int], None]) -> None:
     while True:
         index, k = messages.get()
         if index < 0:
