@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -95,9 +95,9 @@ def _unlike(seeds: int, budget: float, out: Path, jobs: int, console: Console, c
 def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
     keys = speedup.read()
     todo = speedup.parts(keys, seeds, budget)
-    _run(todo, out, jobs, console)
+    _run(todo, out, jobs, console, speedup.measure, speedup.measured)
     settings = list(speedup.settings(keys, speedup.cells(keys, budget), speedup.collect(todo, out)))
-    console.print(_table(speedup_report.slopes(settings), "Fitted slopes", ("slope in", "points")))
+    console.print(_table(speedup_report.slopes(settings), "Fitted slopes", ("slope in", "points", "n^", "T^")))
     return speedup_report.write_report(settings, out, command)
 
 
@@ -112,8 +112,15 @@ def _results(
     return {study.name: collect(study, todo, out) for study in studies}
 
 
-def _run(todo: list[Part], out: Path, jobs: int, console: Console) -> None:
-    """One line of progress per study, and one for all."""
+def _run(
+    todo: list[Part],
+    out: Path,
+    jobs: int,
+    console: Console,
+    work: pool.Work[Part] | None = None,
+    done: Callable[[Part, Path], bool] | None = None,
+) -> None:
+    """One line of progress per study."""
     bar = Progress(
         TextColumn("{task.description:<8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(compact=True), console=console, disable=console.quiet,
@@ -125,15 +132,15 @@ def _run(todo: list[Part], out: Path, jobs: int, console: Console) -> None:
             name: bar.add_task(name, total=sum(p.experiment.iterations for p in todo if p.study == name), state="")
             for name in names
         }
-        done: dict[tuple[str, str, int], int] = {}
+        reached: dict[tuple[str, str, int], int] = {}
 
         def report(part: Part, k: int) -> None:
             with lock:
-                done[part.study, part.line.label, part.seed] = k
-                total = sum(count for (study, _, _), count in done.items() if study == part.study)
+                reached[part.study, part.line.label, part.seed] = k
+                total = sum(count for (study, _, _), count in reached.items() if study == part.study)
                 bar.update(tasks[part.study], completed=total, state=f"{part.line.label}, seed {part.seed}")
 
-        pool.carry_out(todo, out, jobs, report)
+        pool.carry_out(todo, out, jobs, report, work, done)
 
 
 def _table(block: TableBlock, title: str, left_out: Sequence[str]) -> Table:

@@ -41,11 +41,31 @@ class Part(Protocol):
 
 
 P = TypeVar("P", bound=Part)
+Part_contra = TypeVar("Part_contra", bound=Part, contravariant=True)
 
 
-def carry_out(parts: Sequence[P], out: Path, jobs: int, report: Callable[[P, int], None]) -> None:
-    """Run what is not finished yet, `jobs` at a time; `report` hears how far each part is."""
-    todo = [i for i, part in enumerate(parts) if not finished(part, out)]
+class Work(Protocol[Part_contra]):
+    """What a worker does with a part: a function of a module, so that workers find it."""
+
+    def __call__(self, part: Part_contra, folder: Path, progress: Callable[[int], None], /) -> None:
+        """Leave the records in the folder."""
+        ...
+
+
+def carry_out(
+    parts: Sequence[P],
+    out: Path,
+    jobs: int,
+    report: Callable[[P, int], None],
+    work: Work[P] | None = None,
+    done: Callable[[P, Path], bool] | None = None,
+) -> None:
+    """Run what is not finished yet, `jobs` at a time; `report` hears how far each part is.
+
+    A part is trained, unless `work` says what else to do with it (and `done`, whether that was done).
+    """
+    done = done or finished
+    todo = [i for i, part in enumerate(parts) if not done(part, out)]
     for i in set(range(len(parts))) - set(todo):
         report(parts[i], parts[i].experiment.iterations)
     if not todo:
@@ -55,7 +75,7 @@ def carry_out(parts: Sequence[P], out: Path, jobs: int, report: Callable[[P, int
     listener = threading.Thread(target=_listen, args=(messages, parts, report), daemon=True)
     listener.start()
     with ProcessPoolExecutor(jobs, context, _start_worker, (messages, os.getpid())) as pool:
-        futures = [pool.submit(_work, i, parts[i], out) for i in todo]
+        futures = [pool.submit(_work, i, parts[i], out, work or _train) for i in todo]
         try:
             for future in as_completed(futures):
                 future.result()
@@ -84,8 +104,8 @@ def finished(part: Part, out: Path) -> bool:
     return known == wanted and bool(summary["diverged"] or summary["iteration"] == part.experiment.iterations)
 
 
-def _work(index: int, part: Part, out: Path) -> None:
-    def progress(k: int, row: Row | None) -> None:
+def _work(index: int, part: P, out: Path, work: Work[P]) -> None:
+    def progress(k: int) -> None:
         assert _messages is not None
         _messages.put((index, k))
 
@@ -93,7 +113,11 @@ def _work(index: int, part: Part, out: Path) -> None:
         load_methods(path)
     folder = part.folder(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    train_one(part.experiment, part.experiment.algorithms[0], folder, True, False, lambda _: progress)
+    work(part, folder, progress)
+
+
+def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
+    train_one(part.experiment, part.experiment.algorithms[0], folder, True, False, lambda _: lambda k, _: progress(k))
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # the records are complete; states of 50 agents are large
 
 

@@ -5,29 +5,33 @@ Promised, for η = √(n/T):  (1/T) Σ_k E‖∇f(x̄_k)‖² = O(1/√(nT)) + O
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.stats
+import torch
 
 from peerdescent import graphs, theory
-from peerdescent.engine.folder import read_metrics
-from peerdescent.engine.metrics import Metrics
+from peerdescent.engine.network import Wiring
+from peerdescent.engine.update import initial_state, make_update
 from peerdescent.errors import InputError
-from peerdescent.experiments import from_keys
+from peerdescent.experiments import Experiment, from_keys
+from peerdescent.files import write_atomically
 from peerdescent.graphs import Graph
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED
 from peerdescent.reproduce.studies import Line, Part, read_keys
 
-STUDY = "runs"
+STUDY, AVERAGES = "runs", "averages.json"
 PARAMETERS = ("theorem", "practical")
 QUANTITIES = {"gradient": ("nT", -0.5), "consensus": ("T/n", -1.0)}
 """What is fitted: against what, and the slope that is promised."""
 CONFIDENCE = 0.95
+EVERY = 8
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,11 @@ class Cell:
     gamma: float
     agents: int
     iterations: int
+
+    @property
+    def promised(self) -> bool:
+        """Whether Theorem 1 speaks of so few iterations: T > n³; below, O(n/T) outweighs O(1/√(nT))."""
+        return self.iterations > self.agents**3
 
     @property
     def label(self) -> str:
@@ -79,7 +88,7 @@ def cells(keys: Mapping[str, Any], budget: float = 1.0) -> list[Cell]:
 
     >>> found = cells(read())
     >>> len(found), max(cell.agents for cell in found if cell.parameters == "theorem")
-    (330, 64)
+    (336, 64)
     """
     made = []
     for parameters in PARAMETERS:
@@ -102,7 +111,6 @@ def _part(cell: Cell, keys: Mapping[str, Any], seed: int) -> Part:
         **keys["base"],
         "graph": graph_of(cell.agents).spec,
         "iterations": cell.iterations,
-        "eval_every": max(1, cell.iterations // keys["evaluations"]),
         "seed": seed,
         "set": {
             **step_sizes(cell, keys),
@@ -131,22 +139,68 @@ def step_sizes(cell: Cell, keys: Mapping[str, Any]) -> dict[str, float]:
     return {"eta": eta, "alpha": keys["practical"]["eta_alpha"] / eta, "beta": keys["practical"]["eta_beta"] / eta}
 
 
-def averages(run: Metrics) -> dict[str, float]:
-    """Means over the run of ‖∇f(x̄_k)‖² and of the consensus error, at evenly spread iterations k < T."""
-    rows = run[:-1]
-    return {
-        "gradient": float(np.mean([row["gradient_norm"] ** 2 for row in rows])),
-        "consensus": float(np.mean([row["consensus_error"] for row in rows])),
-    }
+def averages(experiment: Experiment, progress: Callable[[int], None] = lambda k: None) -> dict[str, float]:
+    """The means over all iterations k < T of ‖∇f(x̄_k)‖² and of the consensus error.
+
+    The descent takes about 1/η iterations, weighs much and is looked at in every one of them; the long rest, where
+    x̄ hardly moves from one iteration to the next, in every `EVERY`-th.
+    """
+    graph, settings = experiment.make_graph(), experiment.settings()
+    device, dtype = settings.place()
+    problem = experiment.make_problem(graph.n).to(device, dtype)
+    method = experiment.make_algorithm(experiment.algorithms[0])
+    network = Wiring.build(graph, settings.laplacian, settings.mixing, method).network(dtype, device)
+    update = make_update(method, initial_state(method, problem.start(settings.seed)), network)
+    oracle = problem.oracle(settings.batch_size, settings.seed, settings.replacement, range(graph.n))
+    dense = math.ceil(10 / method.hyperparameters(0)["eta"] / EVERY) * EVERY
+    sums = torch.zeros(2, dtype=torch.float64)
+    for k in range(settings.iterations):
+        if k < dense or k % EVERY == 0:
+            x = update.state["x"]
+            mean = x.mean(dim=0)
+            weight = 1 if k < dense else min(EVERY, settings.iterations - k)
+            sums[0] += weight * problem.gradient(mean).square().sum()
+            sums[1] += weight * (x - mean).square().sum() / graph.n
+        oracle(update.begin(k), k, update.gradient)
+        update.finish(k)
+        if k % 1000 == 0:
+            progress(k)
+    return dict(zip(QUANTITIES, (sums / settings.iterations).tolist(), strict=True))
+
+
+def measure(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
+    """One run's averages, written down when it is complete."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folder.mkdir(exist_ok=True)
+    record = {**averages(part.experiment, progress), "experiment": _resolved(part)}
+    torch.set_num_threads(threads)
+    write_atomically(folder / AVERAGES, json.dumps(record).encode())
+
+
+def measured(part: Part, out: Path) -> bool:
+    """Whether a run's averages are there, under just these conditions."""
+    return _record(part, out).get("experiment") == _resolved(part)
+
+
+def _resolved(part: Part) -> dict[str, Any]:
+    return part.experiment.resolved(part.experiment.algorithms[0])
+
+
+def _record(part: Part, out: Path) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads((part.folder(out) / AVERAGES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record
 
 
 def collect(found: Sequence[Part], out: Path) -> dict[str, list[dict[str, float]]]:
     """The averages of every cell, one per seed, by label; runs that diverged are left out."""
     values: dict[str, list[dict[str, float]]] = {}
     for part in found:
-        run = read_metrics(part.folder(out))
-        finite = all(row["loss"] is not None and math.isfinite(row["loss"]) for row in run)
-        values.setdefault(part.line.label, []).extend([averages(run)] if finite else [])
+        own = {quantity: float(_record(part, out)[quantity]) for quantity in QUANTITIES}
+        values.setdefault(part.line.label, []).extend([own] if all(map(math.isfinite, own.values())) else [])
     return values
 
 
@@ -185,17 +239,24 @@ class Setting:
 
 
 def settings(keys: Mapping[str, Any], found: Sequence[Cell], values: Mapping[str, Any]) -> Iterator[Setting]:
-    """All settings that have enough points for a slope: three, over two sizes and two lengths."""
+    """All settings that have enough points for their slopes."""
     for parameters in PARAMETERS:
         for data in keys["data"]:
             for gamma in keys["gammas"]:
                 own = [c for c in found if (c.parameters, c.data, c.gamma) == (parameters, data, gamma)]
                 own = [cell for cell in own if values[cell.label]]
-                if len(own) < 3 or len({c.agents for c in own}) < 2 or len({c.iterations for c in own}) < 2:
-                    continue
                 means = {q: [float(np.mean([v[q] for v in values[c.label]])) for c in own] for q in QUANTITIES}
-                talking = [i for i, cell in enumerate(own) if cell.agents > 1]  # one agent cannot disagree
-                fits = {"gradient": fit("gradient", own, means["gradient"])}
-                disagreeing = [own[i] for i in talking], [means["consensus"][i] for i in talking]
-                fits["consensus"] = fit("consensus", *disagreeing)
-                yield Setting(parameters, data, gamma, own, means, fits)
+                fitted = {q: [i for i, cell in enumerate(own) if counts(q, cell)] for q in QUANTITIES}
+                if all(_enough([own[i] for i in places]) for places in fitted.values()):
+                    fits = {q: fit(q, [own[i] for i in fitted[q]], [means[q][i] for i in fitted[q]]) for q in fitted}
+                    yield Setting(parameters, data, gamma, own, means, fits)
+
+
+def counts(quantity: str, cell: Cell) -> bool:
+    """Whether a cell takes part in a fit: within Theorem 1's range, and one agent cannot disagree."""
+    return cell.promised and (quantity == "gradient" or cell.agents > 1)
+
+
+def _enough(cells: Sequence[Cell]) -> bool:
+    """Three points, over two sizes and two lengths."""
+    return len(cells) >= 3 and len({c.agents for c in cells}) > 1 and len({c.iterations for c in cells}) > 1

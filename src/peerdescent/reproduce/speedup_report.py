@@ -14,12 +14,12 @@ from peerdescent.report.drawing import settle
 from peerdescent.report.page import Claim, Section, TableBlock
 from peerdescent.reproduce import writing
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED
-from peerdescent.reproduce.speedup import QUANTITIES, Fit, Setting, across, graph_of
+from peerdescent.reproduce.speedup import QUANTITIES, Fit, Setting, across, counts, graph_of
 
 TITLE = "The linear speedup of DSGPA-F-PB, measured"
 RULE = (
     "A promise holds unless the fitted slope is shallower than promised beyond its 95 % interval: bounds may be "
-    "beaten. The rule was fixed before the runs."
+    "beaten. The rule was fixed before the runs; that only T > n³ counts, after a look at a shortened trial."
 )
 COLUMNS = (
     *("parameters", "data", "γ", "quantity", "slope in"),
@@ -61,7 +61,10 @@ def claims(settings: Sequence[Setting]) -> list[Claim]:
 def slopes(settings: Sequence[Setting]) -> TableBlock:
     """Every fit with its verdict."""
     rows = [_row(setting, fit) for setting in settings for fit in setting.fits.values()]
-    note = "n^ and T^ are the exponents of n and of T in a fit of both; the promise is −0.5 each, and 1 and −1."
+    note = (
+        "n^ and T^ are the exponents of n and of T in a fit of both; the promise is −0.5 each, and 1 and −1. "
+        "Points with T ≤ n³, of which Theorem 1 does not speak, are drawn hollow and left out of the fits."
+    )
     return TableBlock("Fitted slopes", COLUMNS, rows, note)
 
 
@@ -107,22 +110,21 @@ def _figure(settings: Sequence[Setting], title: str) -> Figure:
 
 
 def _panel(axes: Axes, setting: Setting, quantity: str, sizes: Sequence[int]) -> None:
-    fit, axis = setting.fits[quantity], QUANTITIES[quantity][0]
+    fit, cells, means = setting.fits[quantity], setting.cells, setting.means[quantity]
     colours = colormaps["viridis"](np.linspace(0, 0.9, len(sizes)))
     for n, colour in zip(sizes, colours, strict=True):
-        own = [i for i, cell in enumerate(setting.cells) if cell.agents == n and (n > 1 or quantity == "gradient")]
-        places = [across(quantity, setting.cells[i]) for i in own]
-        axes.loglog(
-            places, [setting.means[quantity][i] for i in own], "o-", color=colour, lw=0.8, ms=4, label=f"n = {n}"
-        )
-    talking = [i for i, cell in enumerate(setting.cells) if cell.agents > 1 or quantity == "gradient"]
-    x = np.array([across(quantity, setting.cells[i]) for i in talking], dtype=float)
-    y = np.array([setting.means[quantity][i] for i in talking])
+        own = [i for i, cell in enumerate(cells) if cell.agents == n and (n > 1 or quantity == "gradient")]
+        places, values = [across(quantity, cells[i]) for i in own], [means[i] for i in own]
+        axes.loglog(places, values, "-", color=colour, lw=0.8)
+        faces = [colour if counts(quantity, cells[i]) else "white" for i in own]
+        axes.scatter(places, values, s=20, c=faces, edgecolors=[colour], zorder=3)
+        axes.scatter([], [], s=20, color=[colour], label=f"n = {n}")
+    fitted = [i for i, cell in enumerate(cells) if counts(quantity, cell)]
+    x, y = np.array([across(quantity, cells[i]) for i in fitted]), np.array([means[i] for i in fitted])
     ends = np.array([x.min(), x.max()])
-    centre = np.exp(np.log(x).mean()), np.exp(np.log(y).mean())
-    promised = centre[1] * (ends / centre[0]) ** fit.promised
-    axes.loglog(ends, promised, "k--", lw=1.2, label=f"slope {fit.promised:g}" if quantity == "gradient" else None)
-    axes.set_title(f"γ = {setting.gamma:g}: slope {_interval(fit)}", fontsize=9)
-    axes.set_xlabel(axis)
+    promised = np.exp(np.log(y).mean()) * (ends / np.exp(np.log(x).mean())) ** fit.promised
+    axes.loglog(ends, promised, "k--", lw=1.2, label="promised slope")
+    axes.set_title(f"γ = {setting.gamma:g}: slope {_interval(fit)}, promised {fit.promised:g}", fontsize=9)
+    axes.set_xlabel(QUANTITIES[quantity][0])
     axes.grid(color="#e6e6e6")
     axes.spines[["top", "right"]].set_visible(False)
