@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from peerdescent.engine.folder import environment
 from peerdescent.files import write_atomically
-from peerdescent.report import drawing, page
+from peerdescent.report import blocks, drawing, page
 from peerdescent.report.page import Claim, Page, Section, TableBlock
 
 CLAIMS_FILE = "claims.json"
@@ -37,12 +34,12 @@ def write(out: Path, title: str, command: str, rule: str, claims: Sequence[Claim
         for stem, figure in {**chapter.figures, **chapter.hidden}.items():
             drawing.save(figure, out / "figures" / stem)
         for stem, table in chapter.tables.items():
-            _write_table(table, out / "tables" / stem)
+            blocks.write(table, out / "tables" / stem)
     block = TableBlock("Claims", ("claim", "how it is tested", "verdict", "evidence"), [_cells(c) for c in claims])
-    _write_table(block, out / "tables" / "claims")
+    blocks.write(block, out / "tables" / "claims")
     known = {key: str(value) for key, value in environment().items() if key != "command"}
     page.write(Page(title, command, claims, [c.section for c in chapters], known, [rule]), out / "report.html")
-    parts = [f"# {title}", f"Made by `{command}`. {rule}", "## Claims", markdown(block)]
+    parts = [f"# {title}", f"Made by `{command}`. {rule}", "## Claims", blocks.markdown(block)]
     parts += [part for chapter in chapters for part in _markdown_parts(chapter)]
     machine = "\n".join(f"- {key}: {value}" for key, value in known.items())
     write_atomically(out / "README.md", ("\n\n".join([*parts, "## Environment", machine]) + "\n").encode())
@@ -58,29 +55,14 @@ def recorded_claims(out: Path) -> list[Claim] | None:
         return None
 
 
-def markdown(table: TableBlock) -> str:
-    """The table in Markdown."""
-    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
-
-
 def _markdown_parts(chapter: Chapter) -> list[str]:
     section = chapter.section
     parts = [f"## {section.title}"] + ([section.text] if section.text else [])
     parts += [f"![{section.title}](figures/{stem}.png)" for stem in chapter.figures]
     for table in chapter.tables.values():
-        parts += [". ".join(text for text in (table.title, table.note) if text), markdown(table)]
+        parts += [". ".join(text for text in (table.title, table.note) if text), blocks.markdown(table)]
     settings = [f"- {key}: {value}" for key, value in section.settings.items()]
     return parts + (["\n".join(settings)] if settings else [])
-
-
-def _write_table(table: TableBlock, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
-    latex = pd.DataFrame(table.rows, columns=list(table.columns)).to_latex(index=False, escape=True)
-    for suffix, content in (("csv", text.getvalue()), ("md", markdown(table) + "\n"), ("tex", latex)):
-        write_atomically(path.with_name(f"{path.name}.{suffix}"), content.encode())
 
 
 def _cells(claim: Claim) -> tuple[str, ...]:
