@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -68,6 +69,12 @@ def carry_out(
     todo = [i for i, part in enumerate(parts) if not done(part, out)]
     for i in set(range(len(parts))) - set(todo):
         report(parts[i], parts[i].experiment.iterations)
+    if jobs == 1:  # in this process: a worker would take seconds to start
+        for i in todo:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                _run(parts[i], out, work or _train, partial(report, parts[i]))
+        return
     if not todo:
         return
     context = multiprocessing.get_context("spawn")
@@ -109,6 +116,10 @@ def _work(index: int, part: P, out: Path, work: Work[P]) -> None:
         assert _messages is not None
         _messages.put((index, k))
 
+    _run(part, out, work, progress)
+
+
+def _run(part: P, out: Path, work: Work[P], progress: Callable[[int], None]) -> None:
     for path in part.experiment.load:
         load_methods(path)
     folder = part.folder(out)
