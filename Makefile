@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test e2e browser bench results lint format clean help
+.PHONY: run test e2e browser bench results tuned lint format clean help
 
 help: ## Show what can be made.
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -31,6 +31,7 @@ browser: # The report is tested in a real browser; where one cannot be installed
 bench: $(READY) ## Ratios of speed, measured in one run.
 	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/iteration.py
+	$(BIN)/python benchmarks/stacking.py
 
 results: $(READY) ## Reproduce the whole paper (about three quarters of an hour on 2 cores) and renew docs/results.
 	$(BIN)/peerdescent reproduce all --seeds 3 --out runs/reproduce-code
@@ -38,6 +39,12 @@ results: $(READY) ## Reproduce the whole paper (about three quarters of an hour 
 	cp runs/reproduce-code/README.md docs/results/
 	cp runs/reproduce-code/figures/*.png docs/results/figures/
 	cp runs/reproduce-code/tables/*.csv docs/results/tables/
+
+tuned: $(READY) ## Tune the methods of the paper's first experiment (about 25 minutes on 2 cores), renew docs/results/tuned.
+	$(BIN)/peerdescent tune nn-code --out runs/tuned --resume
+	mkdir -p docs/results/tuned/figures
+	cd runs/tuned && cp README.md table.csv results.json tuned.toml trials.jsonl ../../docs/results/tuned/
+	cp runs/tuned/figures/tuned.png docs/results/tuned/figures/
 
 lint: $(READY)
 	$(BIN)/ruff check .

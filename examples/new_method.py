@@ -20,6 +20,7 @@ class DSGDEma(Algorithm):
     eta: float = 0.1
     theta: float = 0.9
     rates: ClassVar[tuple[str, ...]] = ("eta", "theta")
+    momenta: ClassVar[tuple[str, ...]] = ("theta",)  # tuning seeks it by its distance from 1
 
     def memory(self) -> Mapping[str, str]:
         return {"m": "zero"}

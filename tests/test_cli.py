@@ -506,7 +506,7 @@ def test_the_library_can_be_read(name: str) -> None:
         assert experiment.resolved(method)["algorithm"] == method
 
 
-@pytest.mark.parametrize("command", ["", "run", "compare", "list"])
+@pytest.mark.parametrize("command", ["", "run", "compare", "tune", "list"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_has_an_example(command: str, flag: str, peerdescent_: Command) -> None:
     said = peerdescent_(*command.split(), flag)

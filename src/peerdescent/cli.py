@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from peerdescent import algorithms, cli_data, cli_reproduce, console, graphs, problems
+from peerdescent import algorithms, cli_data, cli_reproduce, cli_tune, console, graphs, problems
 from peerdescent._version import __version__
 from peerdescent.cli_report import report
 from peerdescent.errors import InputError, PeerdescentError
@@ -131,9 +131,13 @@ def experiment_flags(
 
 
 def _with_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes **given the flags above."""
-    command.__signature__ = inspect.signature(experiment_flags, eval_str=True)  # type: ignore[attr-defined]
-    command.__annotations__ = inspect.get_annotations(experiment_flags, eval_str=True)
+    """Give a command that takes **given the flags above, besides its own."""
+    shared, own = (inspect.signature(function, eval_str=True) for function in (experiment_flags, command))
+    source, *rest = shared.parameters.values()
+    named = [flag for flag in own.parameters.values() if flag.kind is not flag.VAR_KEYWORD]
+    flags = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in (*named, *rest)]
+    command.__signature__ = shared.replace(parameters=[source, *flags])  # type: ignore[attr-defined]
+    command.__annotations__ = {flag.name: flag.annotation for flag in (source, *flags)} | {"return": None}
     return command
 
 
@@ -175,6 +179,23 @@ def explain(**given: Any) -> None:
         return
     for entry in facts:
         console.show_facts(entry)
+
+
+@app.command(epilog=cli_tune.EPILOG)
+@_with_flags
+def tune(
+    trials: cli_tune.Trials = 24,
+    seeds: cli_tune.Seeds = 3,
+    tuning_seeds: cli_tune.TuningSeeds = 1,
+    metric: cli_tune.Metric = "loss",
+    jobs: cli_tune.Jobs = None,
+    **given: Any,
+) -> None:
+    """Find good values for several methods at an equal budget, inside their stable regions; measure on fresh seeds."""
+    from peerdescent.tune import Budget  # figures are slow to import
+
+    budget = Budget(trials, seeds, tuning_seeds, metric)
+    cli_tune.carry_out(_experiment(given), _way(given), budget, jobs)
 
 
 @app.command("list", epilog="Example: `peerdescent list algorithms`")

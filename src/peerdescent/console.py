@@ -38,21 +38,24 @@ class Way:
     strict: bool = False
     """Refuse a method that is unstable on the graph."""
 
+    def folder(self, name: str) -> Path:
+        """The folder for the records, below runs/ unless one was given; contradicting wishes are refused."""
+        if self.resume and self.out is None:
+            raise InputError("--resume needs --out: name the run folder to go on with.")
+        if self.resume and self.overwrite:
+            raise InputError("--resume and --overwrite contradict each other: keep one.")
+        return self.out or Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+
 
 def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
     """Run or compare, showing how it goes; raises if every method diverged."""
     from peerdescent.experiments import runner  # figures are slow to import, and only this needs them
 
-    if way.resume and way.out is None:
-        raise InputError("--resume needs --out: name the run folder to go on with.")
-    if way.resume and way.overwrite:
-        raise InputError("--resume and --overwrite contradict each other: keep one.")
-    name = "compare" if together else experiment.algorithms[0]
-    out = way.out or Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    out = way.folder("compare" if together else experiment.algorithms[0])
     silent = way.quiet or way.as_json
     console = Console(quiet=silent, highlight=False, markup=False, emoji=False)
-    _introduce(console, experiment)
-    _foretell(console, experiment, way.strict)
+    introduce(console, experiment)
+    foretell(console, experiment, way.strict)
     if experiment.problem == "mnist-cnn":
         fetch("mnist", announce=lambda text: console.print(text, markup=False))
     with _progress(console, silent) as bar:
@@ -89,7 +92,8 @@ def _announcer(bar: Progress, iterations: int) -> Callable[[str], Callable[[int,
     return announce
 
 
-def _introduce(console: Console, experiment: Experiment) -> None:
+def introduce(console: Console, experiment: Experiment) -> None:
+    """What is run, and where."""
     graph = experiment.make_graph()
     method = experiment.make_algorithm(experiment.algorithms[0])
     spectrum = Wiring.build(graph, experiment.laplacian, experiment.mixing, method).spectrum
@@ -101,7 +105,7 @@ def _introduce(console: Console, experiment: Experiment) -> None:
     )
 
 
-def _foretell(console: Console, experiment: Experiment, strict: bool) -> None:
+def foretell(console: Console, experiment: Experiment, strict: bool) -> None:
     """Say of each method whether it is stable here, before hours are lost."""
     for name in experiment.algorithms:
         found = explain.stability(experiment, name)

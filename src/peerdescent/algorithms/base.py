@@ -49,6 +49,10 @@ class Algorithm:
 
     rates: ClassVar[tuple[str, ...]] = ()
     """The fields that are numbers or schedules."""
+    momenta: ClassVar[tuple[str, ...]] = ()
+    """Those of the rates that are momenta, in [0, 1): what matters of them is 1 − β."""
+    times_eta: ClassVar[tuple[str, ...]] = ()
+    """Those of the rates that act multiplied by eta only: their products with it decide stability."""
     common_start: ClassVar[bool] = False
     """Whether all agents must start from one point, the mean of their starts."""
 

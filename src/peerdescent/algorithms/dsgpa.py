@@ -53,6 +53,7 @@ class DSGPA(Algorithm):
     dual: Literal["jacobi", "gauss-seidel"] = "jacobi"
 
     rates: ClassVar[tuple[str, ...]] = ("eta", "alpha", "beta")
+    times_eta: ClassVar[tuple[str, ...]] = ("alpha", "beta")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,6 +27,7 @@ class DMSGD(Algorithm):
     eta: Rate = 0.1
     beta: Rate = 0.8
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
+    momenta: ClassVar[tuple[str, ...]] = ("beta",)
 
     def memory(self) -> Mapping[str, Start]:
         """The momentum u, from zero."""
@@ -56,6 +57,7 @@ class DASG(Algorithm):
     beta: Rate = 0.8
     previous: Literal["x", "zero"] = "x"
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
+    momenta: ClassVar[tuple[str, ...]] = ("beta",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

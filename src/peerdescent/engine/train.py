@@ -91,11 +91,14 @@ def train(
             return run.go(progress)
 
 
-def check(problem: Problem, graph: Graph, algorithm: Algorithm, **settings: Any) -> None:
-    """Build what a run needs and run nothing: wrong input is found before anything is written."""
+def check(problem: Problem, graph: Graph, algorithm: Algorithm, **settings: Any) -> str:
+    """Build what a run needs and run nothing: wrong input is found before anything is written.
+
+    Returns the way in which it would compute gradients, "stacked" or "loop".
+    """
     chosen = _settings(settings)
     with _threads(chosen.threads):
-        _Run(problem, graph, algorithm, chosen, None)
+        return _Run(problem, graph, algorithm, chosen, None).strategy
 
 
 def describe(problem: Problem, graph: Graph, algorithm: Algorithm, settings: Settings) -> dict[str, Any]:

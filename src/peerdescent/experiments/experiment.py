@@ -109,14 +109,15 @@ class Experiment:
         for name in self.algorithms:
             self.make_algorithm(name)
 
-    def resolved(self, name: str) -> dict[str, Any]:
-        """One method's run with every choice explicit, ready for TOML."""
-        parameters = self.make_algorithm(name).parameters()
+    def resolved(self, *names: str) -> dict[str, Any]:
+        """The run of one method, or of several, with every choice explicit, ready for TOML."""
         flat = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("algorithms", "set")}
         flat = {key: list(value) if isinstance(value, tuple) else value for key, value in flat.items()}
         chosen = {key: value for key, value in flat.items() if value is not None and value not in ("", [])}
-        own = {name: parameters, **({"problem": dict(self.set["problem"])} if "problem" in self.set else {})}
-        return {"algorithm": name, **chosen, "set": own}
+        own = {name: self.make_algorithm(name).parameters() for name in names}
+        own |= {"problem": dict(self.set["problem"])} if "problem" in self.set else {}
+        named = {"algorithm": names[0]} if len(names) == 1 else {"algorithms": list(names)}
+        return {**named, **chosen, "set": own}
 
 
 _TEXTS = ("problem", "graph", "partition", "laplacian", "mixing", "device", "dtype", "kernel", "gradients", "title")

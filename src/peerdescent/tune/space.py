@@ -1,0 +1,176 @@
+"""Where a method's parameters are sought: one dimension for each, on the scale on which it acts."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.errors import InputError
+from peerdescent.schedules import Inverse, Power, Rate
+
+FACTOR = 30.0
+"""At first a step size is sought up to so many times larger and smaller than its own value."""
+DECAY = "decay"
+"""What multiplies the rates at which all schedules of a method change: D-SGD-2's two share one ε."""
+DIGITS = 4
+"""Values are rounded to so many digits, so that what is printed is what ran."""
+GAMMAS, EPSILONS, MOST_MOMENTUM = (0.3, 1.0), (0.0, 0.5), 0.999
+Numbers = NDArray[np.float64]
+Point = Mapping[str, float]
+"""A value for every dimension of a space, by name."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One parameter, its own value, and the scale on which steps of equal size matter equally.
+
+    The scale is the logarithm for step sizes, −ln(1 − β) for momenta, and the value itself for γ and ε.
+
+    >>> momentum = Dimension("beta", 0.9, "momentum")
+    >>> round(momentum.value(momentum.coordinate(0.9) + math.log(10)), 6)
+    0.99
+    """
+
+    name: str
+    own: float
+    scale: Literal["log", "momentum", "linear"] = "log"
+    limits: tuple[float, float] = (0.0, math.inf)
+
+    def coordinate(self, value: float) -> float:
+        """The value on its scale."""
+        if self.scale == "linear":
+            return value
+        return math.log(value) if self.scale == "log" else -math.log(1 - value)
+
+    def value(self, coordinate: float) -> float:
+        """What a coordinate stands for, within the limits and rounded."""
+        if self.scale != "linear":
+            coordinate = math.exp(coordinate) if self.scale == "log" else 1 - math.exp(-coordinate)
+        low, high = self.limits
+        return _rounded(min(max(coordinate, low), high))
+
+    @property
+    def reach(self) -> float:
+        """How far to either side it is sought at first."""
+        return self.limits[1] - self.limits[0] if self.scale == "linear" else math.log(FACTOR)
+
+    def side(self, centre: float, part: float) -> tuple[float, float]:
+        """The ends, as coordinates, of an interval around a value: the part `part` of the reach to either side."""
+        low, high = self.limits
+        ends = [self.coordinate(centre) - part * self.reach, self.coordinate(centre) + part * self.reach]
+        if self.scale != "log":
+            ends = [max(ends[0], self.coordinate(low)), min(ends[1], self.coordinate(high))]
+        return ends[0], ends[1]
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is sought for a method: step sizes, momenta, the pace of schedules, γ and ε; the rest stays as it is.
+
+    >>> from peerdescent.algorithms import make
+    >>> [d.name for d in Space.of("dsgpa-t-pb", make("dsgpa-t-pb")).dimensions]
+    ['eta', 'alpha', 'beta', 'gamma', 'epsilon']
+    >>> Space.of("d-sgd-2", make("d-sgd-2")).own
+    {'alpha': 0.1, 'beta': 0.2, 'decay': 1.0}
+    """
+
+    method: Algorithm
+    dimensions: tuple[Dimension, ...]
+
+    @classmethod
+    def of(cls, name: str, method: Algorithm) -> Space:
+        """The space around a method's own values; a step size of 0 and schedules of other kinds stay as they are."""
+        found: list[Dimension] = []
+        for rate in method.rates:
+            value = _base(getattr(method, rate))
+            momentum = rate in method.momenta
+            if value is not None and momentum and value < 1:
+                found.append(Dimension(rate, value, "momentum", (0.0, MOST_MOMENTUM)))
+            elif value is not None and value > 0 and not momentum:
+                found.append(Dimension(rate, value))
+        if any(_changes(getattr(method, rate)) for rate in method.rates):
+            found.append(Dimension(DECAY, 1.0))
+        if getattr(method, "gamma", 1.0) < 1:
+            found.append(Dimension("gamma", method.gamma, "linear", GAMMAS))  # type: ignore[attr-defined]
+        if getattr(method, "epsilon", 0.0) > 0:
+            found.append(Dimension("epsilon", method.epsilon, "linear", EPSILONS))  # type: ignore[attr-defined]
+        if not found:
+            raise InputError(f"{name} has nothing to tune: none of its values is a positive step size or a power.")
+        return cls(method, tuple(found))
+
+    @property
+    def own(self) -> dict[str, float]:
+        """The method's own values as a point."""
+        return {d.name: d.own for d in self.dimensions}
+
+    def near(self, centre: Point, part: float, cube: Numbers) -> dict[str, float]:
+        """The point of a box around a centre that stands where `cube` stands in the unit cube.
+
+        Of α and β in DSGPA the products ηα and ηβ are sought: another η alone leaves stability as it is.
+        """
+        point: dict[str, float] = {}
+        for d, u in zip(self.dimensions, cube, strict=True):
+            low, high = d.side(centre[d.name], part)
+            point[d.name] = d.value(low + float(u) * (high - low))
+        for name in self.method.times_eta:
+            if name in point and "eta" in point:
+                point[name] = _rounded(point[name] * centre["eta"] / point["eta"])
+        return point
+
+    def at(self, point: Point) -> Algorithm:
+        """The method with the values of a point.
+
+        >>> from peerdescent.algorithms import make
+        >>> space = Space.of("d-sgd-2", make("d-sgd-2"))
+        >>> str(space.at({"alpha": 0.5, "beta": 0.2, "decay": 10.0}).alpha)
+        'inverse:0.5:0.0001:1.0'
+        """
+        decay = point.get(DECAY, 1.0)
+        values: dict[str, Any] = {
+            rate: _changed(getattr(self.method, rate), point.get(rate), decay) for rate in self.method.rates
+        }
+        values.update({name: point[name] for name in ("gamma", "epsilon") if name in point})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a search looks beyond what theory covers; the report says what it found
+            return replace(self.method, **values)
+
+    def options(self, point: Point) -> dict[str, Any]:
+        """The same as values for an experiment's `set`."""
+        parameters = self.at(point).parameters()
+        rates: Sequence[str] = self.method.rates
+        return {key: parameters[key] for key in (*rates, *point) if key in parameters}
+
+
+def _base(rate: Rate) -> float | None:
+    """The number that a constant or a known schedule starts from."""
+    if isinstance(rate, (Inverse, Power)):
+        return rate.base
+    return None if callable(rate) else float(rate)
+
+
+def _changes(rate: Rate) -> bool:
+    return (isinstance(rate, Inverse) and rate.rate > 0) or (isinstance(rate, Power) and rate.exponent != 0)
+
+
+def _changed(rate: Rate, base: float | None, decay: float) -> Rate:
+    """A rate that starts from another base and changes `decay` times as fast."""
+    if isinstance(rate, Inverse):
+        return replace(rate, base=rate.base if base is None else base, rate=_times(rate.rate, decay))
+    if isinstance(rate, Power):
+        return replace(rate, base=rate.base if base is None else base, exponent=_times(rate.exponent, decay))
+    return rate if base is None else base
+
+
+def _times(value: float, factor: float) -> float:
+    return value if factor == 1 else _rounded(value * factor)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

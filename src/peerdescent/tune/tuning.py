@@ -1,0 +1,221 @@
+"""Tuning carried out: rounds of trials side by side, then the best and the own values on fresh seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from peerdescent import theory, toml
+from peerdescent.algorithms import Algorithm
+from peerdescent.checks import whole
+from peerdescent.engine.folder import LEFTOVERS, MARK, claim, mark
+from peerdescent.engine.train import check
+from peerdescent.errors import InputError
+from peerdescent.experiments import Experiment, pool
+from peerdescent.files import write_atomically
+from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
+from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
+from peerdescent.tune.space import Point, Space
+
+SETTINGS = "tuning.toml"
+LOOKS = 10
+"""Evaluations in a trial, so that one that diverges ends early."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a tuning and its folder."""
+
+    experiment: Experiment
+    place: str
+
+    def folder(self, out: Path) -> Path:
+        """Where its records are."""
+        return out / self.place
+
+
+Watch = Callable[[str, Sequence[Run]], Callable[[Run, int], None]]
+"""Told of a stage and its runs, gives what hears how far each of them is."""
+
+
+def tune(
+    experiment: Experiment,
+    out: Path,
+    budget: Budget,
+    jobs: int = 1,
+    resume: bool = False,
+    overwrite: bool = False,
+    watch: Watch = lambda stage, runs: lambda run, k: None,
+) -> Tuning:
+    """Find good values for every method of an experiment, and measure them on seeds that the search has not seen.
+
+    Args:
+        experiment: problem, graph, methods; its values are where the search begins, its seed is the first one used.
+        out: a folder for everything; a tuning that was stopped goes on there with `resume`.
+        budget: what every method may spend.
+        jobs: runs side by side.
+        resume: go on with the tuning in `out`.
+        overwrite: replace what is in `out`.
+        watch: hears of the progress.
+    """
+    experiment = _checked(experiment, budget)
+    claim(out, resume, overwrite)
+    experiment = _described(experiment, out, budget)
+    search = _Search(experiment, out, budget, jobs, watch)
+    for this in budget.rounds(experiment.iterations):
+        search.go(this)
+    return search.measure()
+
+
+class _Search:
+    """The methods' searches, in step with each other so that their trials can share the processors."""
+
+    def __init__(self, experiment: Experiment, out: Path, budget: Budget, jobs: int, watch: Watch) -> None:
+        self.experiment, self.out, self.budget, self.jobs, self.watch = experiment, out, budget, jobs, watch
+        self.graph = experiment.make_graph()
+        self.spaces = {name: Space.of(name, experiment.make_algorithm(name)) for name in experiment.algorithms}
+        self.found: dict[str, list[Scored]] = {name: [] for name in self.spaces}
+        self.costs = {name: Cost() for name in self.spaces}
+        self.rejected = dict.fromkeys(self.spaces, 0)
+        self.lines: list[dict[str, Any]] = []
+        first = experiment.seed
+        self.tuning_seeds = range(first, first + budget.tuning_seeds)
+        self.fresh_seeds = range(self.tuning_seeds.stop, self.tuning_seeds.stop + budget.seeds)
+
+    def go(self, this: Round) -> None:
+        """One round of every method."""
+        seed = self.experiment.seed
+        proposals = {
+            name: propose(space, self.found[name], this, self._stable(space), seed, f"tune {name}")
+            for name, space in self.spaces.items()
+        }
+        trials = {name: self._trials(name, proposal, this) for name, proposal in proposals.items()}
+        self._carry_out(f"round {this.number}", [run for own in trials.values() for runs in own for run in runs])
+        for name, own in trials.items():
+            self._take(name, this, proposals[name], own)
+        text = "".join(json.dumps(line) + "\n" for line in self.lines)
+        write_atomically(self.out / "trials.jsonl", text.encode())
+
+    def measure(self) -> Tuning:
+        """Every method with the best values and with its own, on the fresh seeds."""
+        own = {name: self._runs(name, space.own, "own") for name, space in self.spaces.items()}
+        winners = {name: one for name, found in self.found.items() if (one := best(found)) is not None}
+        tuned = {
+            name: own[name] if one.point == self.spaces[name].own else self._runs(name, one.point, "tuned")
+            for name, one in winners.items()
+        }
+        places = {run.place: run for runs in (*own.values(), *tuned.values()) for run in runs}
+        self._carry_out("fresh seeds", list(places.values()))
+        methods = [self._tuned(name, own[name], winners.get(name), tuned.get(name, [])) for name in self.spaces]
+        measuring = read_cost([run.folder(self.out) for run in places.values()], self.graph.n)
+        return Tuning(self.experiment, self.budget, self.tuning_seeds, self.fresh_seeds, methods, measuring)
+
+    def _tuned(self, name: str, own: Sequence[Run], winner: Scored | None, runs: Sequence[Run]) -> Tuned:
+        space = self.spaces[name]
+        values, ends = (None, None) if winner is None else (space.options(winner.point), self._ends(runs))
+        tried = sum(line["method"] == name and line["stable"] for line in self.lines)
+        spent = (tried, self.rejected[name], self.costs[name])
+        return Tuned(name, space.options(space.own), self._ends(own), values, ends, *spent)
+
+    def _stable(self, space: Space) -> Callable[[Point], bool]:
+        kinds = (self.experiment.laplacian, self.experiment.mixing)
+
+        def stable(point: Point) -> bool:
+            try:
+                return theory.stability(space.at(point), self.graph, *kinds).stable
+            except InputError:  # a method whose modes do not separate: only a run can tell
+                return True
+
+        return stable
+
+    def _trials(self, name: str, proposal: Proposal, this: Round) -> list[list[Run]]:
+        """For each point of a round a run per tuning seed."""
+        looks = {"iterations": this.iterations, "eval_every": max(1, this.iterations // LOOKS)}
+        return [
+            [
+                self._run(name, point, seed, f"trials/{name}/round-{this.number}/{number:02}/seed-{seed}", **looks)
+                for seed in self.tuning_seeds
+            ]
+            for number, point in enumerate(proposal.points, start=1)
+        ]
+
+    def _runs(self, name: str, point: Point, place: str) -> list[Run]:
+        return [self._run(name, point, seed, f"{place}/{name}/seed-{seed}") for seed in self.fresh_seeds]
+
+    def _run(self, name: str, point: Point, seed: int, place: str, **keys: Any) -> Run:
+        experiment = with_values(self.experiment, {name: self.spaces[name].at(point)})
+        return Run(replace(experiment, seed=seed, **keys), place)
+
+    def _carry_out(self, stage: str, runs: Sequence[Run]) -> None:
+        pool.carry_out(runs, self.out, self.jobs, self.watch(stage, runs))
+
+    def _ends(self, runs: Sequence[Run]) -> Ends:
+        return read_ends([run.folder(self.out) for run in runs])
+
+    def _take(self, name: str, this: Round, proposal: Proposal, trials: Sequence[Sequence[Run]]) -> None:
+        """Note how a round of one method went."""
+        space, metric = self.spaces[name], self.budget.metric
+        self.found[name] = []
+        for point, runs in zip(proposal.points, trials, strict=True):
+            ends, cost = self._ends(runs), read_cost([run.folder(self.out) for run in runs], self.graph.n)
+            score = ends.score(metric)
+            self.found[name].append(Scored(point, score))
+            self.costs[name] += cost
+            outcome = {"seeds": list(self.tuning_seeds), "loss": ends.loss, "accuracy": ends.accuracy}
+            self._note(name, this, space.options(point), True, **outcome, seconds=cost.seconds)
+        for point in proposal.rejected:
+            self._note(name, this, space.options(point), False)
+        self.rejected[name] += len(proposal.rejected)
+
+    def _note(self, name: str, this: Round, parameters: Mapping[str, Any], stable: bool, **more: Any) -> None:
+        line = {"method": name, "round": this.number, "iterations": this.iterations, "parameters": parameters}
+        self.lines.append(json.loads(json.dumps({**line, "stable": stable, **more}), parse_constant=lambda _: None))
+
+
+def with_values(experiment: Experiment, methods: Mapping[str, Algorithm]) -> Experiment:
+    """The experiment with just these methods, every value of theirs explicit.
+
+    >>> from peerdescent.algorithms import DSGD1
+    >>> with_values(Experiment(set={"eta": 0.1}), {"d-sgd-1": DSGD1(eta=0.2)}).set
+    {'d-sgd-1': {'eta': 0.2}}
+    """
+    problem = {"problem": experiment.set["problem"]} if "problem" in experiment.set else {}
+    values = {name: method.parameters() for name, method in methods.items()}
+    return replace(experiment, algorithms=tuple(methods), set={**problem, **values})
+
+
+def _checked(experiment: Experiment, budget: Budget) -> Experiment:
+    """The experiment as it is run, all of it buildable; gradients are computed in the same way in all runs."""
+    whole("iterations", experiment.iterations, 1)
+    experiment = replace(experiment, per_agent=False)  # f(x̄) is what counts
+    graph = experiment.make_graph()
+    problem = experiment.make_problem(graph.n)
+    if budget.metric == "accuracy" and problem.accuracy(problem.start(experiment.seed).mean(dim=0)) is None:
+        raise InputError(f"metric = 'accuracy': {experiment.problem} has no test data; use loss.")
+    ways = []
+    for name in experiment.algorithms:
+        method = experiment.make_algorithm(name)
+        Space.of(name, method)
+        ways.append(check(problem, graph, method, **vars(experiment.settings())))
+    return replace(experiment, gradients=ways[0])
+
+
+def _described(experiment: Experiment, out: Path, budget: Budget) -> Experiment:
+    """Write down what is tuned, or find it written: then gradients are computed as they were."""
+    path = out / SETTINGS
+    wanted = {"budget": vars(budget), "experiment": experiment.resolved(*experiment.algorithms)}
+    if path.is_file():
+        known = toml.loads(path.read_text(encoding="utf-8"), str(path))
+        before = known.get("experiment", {}).get("gradients", experiment.gradients)
+        wanted["experiment"]["gradients"] = before
+        if known != wanted:
+            raise InputError(f"{out} holds a tuning of something else: choose another --out, or say --overwrite.")
+        return replace(experiment, gradients=before)
+    if any(item.name not in (MARK, f"{SETTINGS}.part", *LEFTOVERS) for item in out.iterdir()):
+        raise InputError(f"{out} holds no tuning to go on with: choose another --out.")
+    mark(out)
+    write_atomically(path, toml.dumps(wanted))
+    return experiment

@@ -1,0 +1,84 @@
+"""The search by itself, on functions whose minimum is known."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peerdescent import algorithms
+from peerdescent.errors import InputError
+from peerdescent.tune.search import Budget, Round, Scored, best, propose
+from peerdescent.tune.space import Point, Space
+
+
+def sought(
+    name: str, score: Callable[[Point], float], trials: int = 24, stable: Callable[[Point], bool] = lambda point: True
+) -> tuple[Scored | None, int]:
+    """The best that a whole search finds, and how many points it tried."""
+    space, before, tried = Space.of(name, algorithms.make(name)), [], 0
+    for this in Budget(trials=trials).rounds(1000):
+        proposal = propose(space, before, this, stable, 0, name)
+        assert all(map(stable, proposal.points))
+        assert not any(map(stable, proposal.rejected))
+        before = [Scored(point, score(point)) for point in proposal.points]
+        tried += len(before)
+    return best(before), tried
+
+
+@given(trials=st.integers(1, 200), iterations=st.integers(1, 10**6))
+def test_rounds_spend_the_budget_and_end_at_full_length(trials: int, iterations: int) -> None:
+    rounds = Budget(trials=trials).rounds(iterations)
+    assert sum(this.trials for this in rounds) == trials
+    assert all(this.trials > 0 and this.iterations > 0 for this in rounds)
+    assert rounds[-1].iterations == iterations
+    assert sorted(this.iterations for this in rounds) == [this.iterations for this in rounds]
+
+
+@given(eta=st.floats(0.005, 2.0))
+def test_the_best_step_is_found_within_a_half(eta: float) -> None:
+    found, tried = sought("d-sgd-1", lambda point: abs(math.log(point["eta"] / eta)))
+    assert tried == 24
+    assert found is not None
+    assert found.score < math.log(1.5)
+
+
+def test_three_parameters_come_near_their_best() -> None:
+    goal = {"eta": 0.5, "alpha": 0.5, "beta": 1.0}
+
+    def far(point: Point) -> float:
+        return sum(math.log(point[name] / value) ** 2 for name, value in goal.items())
+
+    found, _ = sought("dsgpa-f", far)
+    assert found is not None
+    assert found.score < far(algorithms.make("dsgpa-f").hyperparameters(0)) / 5
+
+
+@given(limit=st.floats(0.004, 3.0))
+def test_the_stable_region_is_never_left(limit: float) -> None:
+    found, tried = sought("d-sgd-1", lambda point: -point["eta"], stable=lambda point: point["eta"] < limit)
+    assert tried == 24  # what is left out costs no trial
+    assert found is not None
+    assert limit / 2 < found.point["eta"] < limit
+
+
+def test_where_nothing_is_stable_nothing_is_tried() -> None:
+    assert sought("d-sgd-1", lambda point: 0.0, stable=lambda point: False) == (None, 0)
+
+
+def test_a_round_goes_on_with_the_best_and_looks_around_the_very_best() -> None:
+    space = Space.of("d-sgd-1", algorithms.make("d-sgd-1"))
+    before = [Scored({"eta": eta}, score) for eta, score in ((0.01, 3.0), (0.3, 1.0), (1.0, math.inf), (0.1, 2.0))]
+    points = propose(space, before, Round(2, 6, 100, 0.25), lambda point: True, 0, "test").points
+    assert points[:3] == [{"eta": 0.3}, {"eta": 0.1}, {"eta": 0.01}]
+    assert len(points) == 6
+    assert all(0.3 / 30**0.25 <= point["eta"] <= 0.3 * 30**0.25 for point in points[3:])
+    assert best(before) == Scored({"eta": 0.3}, 1.0)
+    assert best(before[2:3]) is None
+
+
+@pytest.mark.parametrize("wrong", [{"trials": 0}, {"seeds": 0}, {"tuning_seeds": 0}, {"metric": "speed"}])
+def test_budgets_are_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        Budget(**wrong)  # type: ignore[arg-type]
