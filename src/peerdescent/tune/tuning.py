@@ -60,6 +60,14 @@ def tune(
         resume: go on with the tuning in `out`.
         overwrite: replace what is in `out`.
         watch: hears of the progress.
+
+    >>> import tempfile
+    >>> keys = {"problem": "quadratic", "graph": "ring:4", "batch_size": 0, "iterations": 50}
+    >>> slow = Experiment(algorithms=("d-sgd-1",), set={"eta": 0.001}, **keys)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = tune(slow, Path(folder, "tuned"), Budget(trials=6, seeds=1))
+    >>> found.better, found.methods[0].best["eta"] > 0.001
+    (['d-sgd-1'], True)
     """
     experiment = _checked(experiment, budget)
     claim(out, resume, overwrite)
