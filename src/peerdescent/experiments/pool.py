@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import multiprocessing
 import os
 import shutil
-import signal
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,6 +18,7 @@ from typing import Protocol, TypeVar
 
 from peerdescent.engine.folder import read_experiment
 from peerdescent.engine.metrics import Row
+from peerdescent.engine.workers import end_with
 from peerdescent.errors import PeerdescentError
 from peerdescent.experiments.experiment import Experiment, load_methods
 from peerdescent.experiments.runner import train_one
@@ -136,11 +134,7 @@ def _start_worker(messages: Queue[tuple[int, int]], parent: int) -> None:
     global _messages  # noqa: PLW0603 (a process pool hands state to its workers in no other way)
     _messages = messages
     warnings.simplefilter("ignore")  # they would tear the progress display; the parent says them
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":  # if the parent is killed, its workers must not go on writing
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+    end_with(parent)
 
 
 def _listen(messages: Queue[tuple[int, int]], parts: Sequence[P], report: Callable[[P, int], None]) -> None:

@@ -1,0 +1,240 @@
+"""The processes of one run: how they find each other, and the few words they exchange besides rows."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
+from peerdescent.engine.placement import Placement
+from peerdescent.errors import InputError, PeerdescentError
+
+START = timedelta(seconds=30)
+"""How long the processes of a run may take to find each other."""
+WORDS, ROWS = 1, 2
+"""Tags of what is exchanged besides the messages of a method, whose tags come after."""
+
+
+class RankError(PeerdescentError):
+    """Another process of the run ended with an error: its sentence and its exit code."""
+
+    def __init__(self, rank: int, message: str, exit_code: int) -> None:
+        super().__init__(f"process {rank}: {message}")
+        self.exit_code = exit_code
+
+
+class Group:
+    """This process among those of a run.
+
+    Rank 0 keeps the records; all others follow. Everything here is called by all of them in the same order.
+    """
+
+    def __init__(self, rank: int, size: int, store: dist.Store, hosts: Sequence[str]) -> None:
+        self.rank, self.size, self.store, self.hosts = rank, size, store, tuple(hosts)
+        self.traffic = Traffic()
+        self._tags = itertools.count(ROWS + 1)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process keeps the records."""
+        return self.rank == 0
+
+    def tag(self) -> int:
+        """A tag that no other exchange of this run has."""
+        return next(self._tags)
+
+    def agree(self, facts: dict[str, str]) -> None:
+        """Refuse to go on unless all processes give the same facts, by name.
+
+        Raises:
+            InputError: in all processes, naming one whose facts differ and what differs.
+        """
+        all_facts: list[dict[str, str]] = self.share(self.collect(facts))
+        for rank, theirs in enumerate(all_facts):
+            different = [name for name in all_facts[0] if theirs.get(name) != all_facts[0][name]]
+            if different:
+                name = different[0]
+                raise InputError(
+                    f"process {rank} on {self.hosts[rank]} differs from process 0 in its {name} "
+                    f"({theirs.get(name)} against {all_facts[0][name]}): start all of them alike."
+                )
+
+    def share(self, value: Any = None) -> Any:
+        """Rank 0's value (of JSON's kinds), in every process."""
+        if self.leads:
+            content = json.dumps(value).encode()
+            for peer in range(1, self.size):
+                self._send_words(content, peer)
+            return value
+        return json.loads(self._receive_words(0))
+
+    def collect(self, value: Any) -> list[Any]:
+        """Everyone's value (of JSON's kinds) at rank 0, in the order of ranks; an empty list elsewhere."""
+        if self.leads:
+            return [value, *(json.loads(self._receive_words(peer)) for peer in range(1, self.size))]
+        self._send_words(json.dumps(value).encode(), 0)
+        return []
+
+    def gather(self, own: torch.Tensor, placement: Placement) -> torch.Tensor:
+        """All agents' rows at rank 0; elsewhere the own ones."""
+        if not self.leads:
+            self.send(own.contiguous(), 0)
+            return own
+        every = own.new_empty(placement.agents, *own.shape[1:])
+        every[: len(own)] = own
+        for peer in range(1, self.size):
+            block = placement.block(peer)
+            self.receive(every[block.start : block.stop], peer)
+        return every
+
+    def scatter(self, every: torch.Tensor | None, own: torch.Tensor, placement: Placement) -> None:
+        """Rank 0's rows of all agents to the processes that host them, into `own`."""
+        if not self.leads:
+            self.receive(own, 0)
+            return
+        assert every is not None
+        own.copy_(every[: len(own)])
+        for peer in range(1, self.size):
+            block = placement.block(peer)
+            self.send(every[block.start : block.stop].contiguous(), peer)
+
+    def send(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
+        """A contiguous tensor to one process."""
+        with _naming(peer), self._waiting(peer):
+            work = dist.isend(rows, peer, tag=tag)
+            assert work is not None
+            work.wait(PATIENCE)
+
+    def receive(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
+        """What one process sends, into a contiguous tensor of the same size."""
+        with _naming(peer), self._waiting(peer):
+            work = dist.irecv(rows, peer, tag=tag)
+            assert work is not None
+            work.wait(PATIENCE)
+
+    def _send_words(self, content: bytes, peer: int) -> None:
+        self.send(torch.tensor([len(content)]), peer, WORDS)
+        self.send(torch.frombuffer(bytearray(content), dtype=torch.uint8), peer, WORDS)
+
+    def _receive_words(self, peer: int) -> bytes:
+        length = torch.zeros(1, dtype=torch.int64)
+        self.receive(length, peer, WORDS)
+        content = torch.empty(int(length), dtype=torch.uint8)
+        self.receive(content, peer, WORDS)
+        return content.numpy().tobytes()
+
+    @contextlib.contextmanager
+    def _waiting(self, peer: int) -> Iterator[None]:
+        self.traffic.waiting_for = peer, time.monotonic()
+        yield
+        self.traffic.waiting_for = None
+
+    def record_failure(self, error: PeerdescentError) -> None:
+        """Leave the sentence with which this process ends where the others find it, unless one was there before."""
+        entry = json.dumps({"rank": self.rank, "message": str(error), "code": error.exit_code})
+        with contextlib.suppress(RuntimeError):  # the store has gone with the process that kept it
+            self.store.compare_set("failure", "", entry)
+
+    def raise_failure(self) -> None:
+        """Raise what another process ended with, if one did."""
+        try:
+            if not self.store.check(["failure"]):
+                return
+            entry = json.loads(self.store.get("failure"))
+        except RuntimeError:
+            return
+        if entry["rank"] != self.rank:
+            raise RankError(entry["rank"], entry["message"], entry["code"])
+
+
+@contextlib.contextmanager
+def _naming(peer: int) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise PeerLostError({peer: reason_of(error)}) from error
+
+
+def under_torchrun() -> bool:
+    """Whether this process was started as one of several."""
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def join_torchrun() -> Group:
+    """Meet the processes that torchrun started, at the address that it gave.
+
+    Every attempt of `torchrun --max-restarts` has names of its own in the store: those of the one before are stale.
+    """
+    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    try:
+        store, rank, size = next(iter(dist.rendezvous("env://", timeout=START)))
+    except (RuntimeError, ValueError) as error:
+        raise PeerdescentError(
+            f"the meeting point {address} cannot be reached within {START.seconds} s ({reason_of(error)}): "
+            "check MASTER_ADDR, MASTER_PORT and the network between the hosts."
+        ) from error
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return join(dist.PrefixStore(f"attempt-{attempt}", store), rank, size)
+
+
+def join(
+    store: dist.Store, rank: int, size: int, patience: timedelta = START, watch: Callable[[], None] | None = None
+) -> Group:
+    """Meet the other processes through a store; `watch` is called while waiting, and may raise.
+
+    Raises:
+        PeerdescentError: one of them does not come, or cannot be reached, in time; it is named.
+    """
+    store.set(f"host/{rank}", _host())
+    end = time.monotonic() + patience.total_seconds()
+    while missing := [peer for peer in range(size) if not store.check([f"host/{peer}"])]:
+        if time.monotonic() > end:
+            names = ", ".join(map(str, missing))
+            raise PeerdescentError(f"process {names} of {size} has not come within {patience.seconds} s of this one.")
+        if watch is not None:
+            watch()
+        time.sleep(0.02)
+    hosts = tuple(store.get(f"host/{peer}").decode() for peer in range(size))
+    try:
+        # The timeout is for meeting only: every wait has its own.
+        names = dist.PrefixStore("group", store)
+        dist.init_process_group("gloo", store=names, rank=rank, world_size=size, timeout=patience)
+    except RuntimeError as error:
+        raise PeerdescentError(_unreachable(error, hosts)) from error
+    return Group(rank, size, store, hosts)
+
+
+def leave() -> None:
+    """Close the connections to the other processes."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _host() -> str:
+    """This machine's name and address, as others see them."""
+    name = socket.gethostname()
+    try:
+        return f"{name} ({socket.gethostbyname(name)})"
+    except OSError:
+        return name
+
+
+def _unreachable(error: RuntimeError, hosts: Sequence[str]) -> str:
+    """Whom gloo could not reach: it names an address; the processes there are looked up."""
+    text = reason_of(error)
+    suspects = [f"{rank} on {host}" for rank, host in enumerate(hosts) if host.rpartition("(")[2].rstrip(")") in text]
+    who = f"process {' or '.join(suspects)}" if suspects else "a process"
+    return (
+        f"{who} cannot be reached within {START.seconds} s ({text}): check the network, open ports between the hosts, "
+        "and choose the interface with GLOO_SOCKET_IFNAME."
+    )

@@ -1,0 +1,98 @@
+"""Local processes for a run: this one becomes rank 0, the others are started here and end with it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch.distributed as dist
+
+from peerdescent.engine.exchange import PeerLostError
+from peerdescent.engine.group import Group, join, leave
+from peerdescent.errors import PeerdescentError
+
+HERE = "127.0.0.1"
+GRACE = 5.0
+"""Seconds that a process has to end by itself after the run."""
+SLOW_START = timedelta(minutes=10)
+"""Many interpreters on few processors take long to start, and here one sees whether they live."""
+Job = Callable[..., object]
+
+
+@contextlib.contextmanager
+def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
+    """A group of `count` processes on this machine; all but this one call job(group, *arguments).
+
+    The job and its arguments are pickled. This process must do the same things in the same order.
+    """
+    store = dist.TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
+    context = multiprocessing.get_context("spawn")
+    started: list[BaseProcess] = []
+    try:
+        for rank in range(1, count):
+            process = context.Process(target=_work, args=(rank, count, store.port, os.getpid(), job, arguments))
+            process.start()
+            started.append(process)
+        with joined(join(store, 0, count, SLOW_START, lambda: _look_after(started))) as group:
+            yield group
+        for process in started:
+            process.join(GRACE)
+    finally:
+        for process in started:
+            if process.is_alive():
+                process.terminate()
+                process.join(GRACE)
+
+
+@contextlib.contextmanager
+def joined(group: Group) -> Iterator[Group]:
+    """A group to work in; what this process ends with is left for the others, and what they ended with is raised."""
+    try:
+        yield group
+    except PeerLostError as error:
+        group.raise_failure()  # it says why the other is gone
+        group.record_failure(error)
+        raise
+    except PeerdescentError as error:
+        group.record_failure(error)
+        raise
+    except BaseException as error:
+        group.record_failure(PeerdescentError(f"{type(error).__name__}: {error}"))
+        raise
+    finally:
+        leave()
+
+
+def end_with(parent: int) -> None:
+    """Let this process die with its parent: if that is killed, its workers must not go on writing."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _look_after(started: list[BaseProcess]) -> None:
+    for rank, process in enumerate(started, 1):
+        if process.exitcode is not None:
+            raise PeerdescentError(f"process {rank} ended at its start with exit code {process.exitcode}.")
+
+
+def _work(rank: int, count: int, port: int, parent: int, job: Job, arguments: tuple[Any, ...]) -> None:
+    end_with(parent)
+    warnings.simplefilter("ignore")  # the parent says them
+    try:
+        store = dist.TCPStore(HERE, port, is_master=False, timeout=timedelta(seconds=30))
+        with joined(join(store, rank, count, SLOW_START)) as group:
+            job(group, *arguments)
+    except PeerdescentError as error:
+        os._exit(error.exit_code)  # rank 0 has found the sentence in the store
