@@ -8,7 +8,7 @@ kernel can be written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Union
 
 MixKind = Literal["laplacian", "disagreement", "mean"]
@@ -142,6 +142,20 @@ class Clamp(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class Rounded(Expression):
+    """a as it is after a journey in half the bits (bfloat16)."""
+
+    base: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        """What is rounded."""
+        return (self.base,)
+
+    def __str__(self) -> str:
+        return f"rounded({self.base})"
+
+
+@dataclass(frozen=True, eq=False)
 class Mixed(Expression):
     """Rows combined over the graph: L·a, (I−W)·a or the mean of all rows. The first two send a over every edge."""
 
@@ -162,9 +176,14 @@ class RecordingNetwork:
 
     silent: bool = False
     """Record an iteration without messages: every agent by itself, L = 0 and W = I."""
+    rounded: bool = False
+    """Messages travel in half the bits; an agent compares what it hears with what it says."""
+    _said: dict[int, Rounded] = field(default_factory=dict)
 
     def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
-        return Constant(0.0) if self.silent else Mixed(kind, source)
+        if self.silent:
+            return Constant(0.0)
+        return Mixed(kind, self._said.setdefault(id(source), Rounded(source)) if self.rounded else source)
 
     def laplacian(self, source: Expression) -> Expression:
         """L·source."""

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Scalar, walk
+from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Rounded, Scalar, walk
 
 TABLE = 11
 """Numbers that a fractional power needs (see kernel_parts.h)."""
@@ -69,8 +69,9 @@ class _Writer:
 typedef {self.real} real;
 {files(__package__).joinpath("kernel_parts.h").read_text()}
 void kernel(long n, long p, long first, long last, long width, real *const *arrays, const double *numbers,
-            const real *tables, const matrix *laplacian, const matrix *disagreement, real *scratch) {{
-    (void)numbers, (void)tables, (void)laplacian, (void)disagreement, (void)scratch;
+            const real *tables, const matrix *laplacian, const matrix *disagreement, const matrix *everyone,
+            real *scratch) {{
+    (void)numbers, (void)tables, (void)laplacian, (void)disagreement, (void)everyone, (void)scratch;
 {pointers}{numbers}{tables}    for (long c0 = first; c0 < last; c0 += width) {{
         const long columns = last - c0 < width ? last - c0 : width;
 {stages}{update}    }}
@@ -96,7 +97,7 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
             text = self._loop({"sent": node.source}, {**self._rows(), "sent": f"{sent} + i * width"})
         slot = self.slot_of[id(node)] = self._slot()
         if node.kind == "mean":
-            return text + f"        mean(n, {sent}, {stride}, columns, {slot});\n"
+            return text + f"        mean(everyone, {sent}, {stride}, columns, {slot});\n"
         return text + f"        differences({node.kind}, n, {sent}, {stride}, columns, {slot}, width);\n"
 
     def _loop(self, outputs: Mapping[str, Expression], places: Mapping[str, str]) -> str:
@@ -141,6 +142,8 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
         if isinstance(node, Clamp):
             base, limit = _value(node.base, names), f"(real){node.limit!r}"
             return f"{base} > {limit} ? {limit} : {base} < -{limit} ? -{limit} : {base}"
+        if isinstance(node, Rounded):
+            return f"rounded({_value(node.base, names)})"
         if isinstance(node, Power):
             return self._power(node.gamma, _value(node.base, names))
         raise TypeError(f"no C for {type(node).__name__}")

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
 from peerdescent.engine.placement import Placement
@@ -39,7 +41,7 @@ class Group:
     Rank 0 keeps the records; all others follow. Everything here is called by all of them in the same order.
     """
 
-    def __init__(self, rank: int, size: int, store: dist.Store, hosts: Sequence[str]) -> None:
+    def __init__(self, rank: int, size: int, store: Store, hosts: Sequence[str]) -> None:
         self.rank, self.size, self.store, self.hosts = rank, size, store, tuple(hosts)
         self.traffic = Traffic()
         self._tags = itertools.count(ROWS + 1)
@@ -177,18 +179,18 @@ def join_torchrun() -> Group:
     """
     address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     try:
-        store, rank, size = next(iter(dist.rendezvous("env://", timeout=START)))
+        store, rank, size = next(iter(rendezvous("env://", timeout=START)))
     except (RuntimeError, ValueError) as error:
         raise PeerdescentError(
             f"the meeting point {address} cannot be reached within {START.seconds} s ({reason_of(error)}): "
             "check MASTER_ADDR, MASTER_PORT and the network between the hosts."
         ) from error
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return join(dist.PrefixStore(f"attempt-{attempt}", store), rank, size)
+    return join(PrefixStore(f"attempt-{attempt}", store), rank, size)
 
 
 def join(
-    store: dist.Store, rank: int, size: int, patience: timedelta = START, watch: Callable[[], None] | None = None
+    store: Store, rank: int, size: int, patience: timedelta = START, watch: Callable[[], None] | None = None
 ) -> Group:
     """Meet the other processes through a store; `watch` is called while waiting, and may raise.
 
@@ -207,8 +209,8 @@ def join(
     hosts = tuple(store.get(f"host/{peer}").decode() for peer in range(size))
     try:
         # The timeout is for meeting only: every wait has its own.
-        names = dist.PrefixStore("group", store)
-        dist.init_process_group("gloo", store=names, rank=rank, world_size=size, timeout=patience)
+        scope = PrefixStore("group", store)
+        dist.init_process_group("gloo", store=scope, rank=rank, world_size=size, timeout=patience)
     except RuntimeError as error:
         raise PeerdescentError(_unreachable(error, hosts)) from error
     return Group(rank, size, store, hosts)

@@ -15,7 +15,8 @@ typedef real pack __attribute__((vector_size(32), aligned(sizeof(real)), may_ali
 #define PACK ((long)(sizeof(pack) / sizeof(real)))
 
 typedef struct {
-    const int32_t *start, *column; /* for each row the others it hears, in increasing order */
+    const int32_t *start, *column; /* for each row the others it hears, in increasing order; rows that come from
+                                      other processes lie before and after the own ones: columns may be negative */
     const real *weight;
 } matrix;
 
@@ -46,12 +47,13 @@ static void differences(const matrix *m, long n, const real *source, long stride
     }
 }
 
-/* out[0] = the mean of all rows. */
-static void mean(long n, const real *source, long stride, long columns, real *restrict out) {
-    for (long c = 0; c < columns; c++) out[c] = source[c];
-    for (long i = 1; i < n; i++)
-        for (long c = 0; c < columns; c++) out[c] += source[i * stride + c];
-    for (long c = 0; c < columns; c++) out[c] /= (real)n;
+/* out[0] = the mean of the rows that the only row of m lists, summed in that order. */
+static void mean(const matrix *m, const real *source, long stride, long columns, real *restrict out) {
+    const long count = m->start[1];
+    for (long c = 0; c < columns; c++) out[c] = source[m->column[0] * stride + c];
+    for (long j = 1; j < count; j++)
+        for (long c = 0; c < columns; c++) out[c] += source[m->column[j] * stride + c];
+    for (long c = 0; c < columns; c++) out[c] /= (real)count;
 }
 
 static inline double root_double(double a) { return copysign(sqrt(fabs(a)), a); }
@@ -62,6 +64,14 @@ static inline double power_double(double a, const double *t) { return copysign(p
 
 static inline int32_t bits_of(float a) { int32_t b; memcpy(&b, &a, 4); return b; }
 static inline float float_of(int32_t b) { float a; memcpy(&a, &b, 4); return a; }
+
+/* a with the 8 significant bits of bfloat16, the nearest, ties to even; what is not a number stays so. */
+static inline real rounded(real a) {
+    const float f = (float)a;
+    const uint32_t bits = (uint32_t)bits_of(f);
+    const float near = float_of((int32_t)((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u));
+    return f != f ? a : (real)near;
+}
 
 /* sign(a)|a|^gamma to a few units in the last place, in straight-line code that a compiler turns into vectors:
    |a| = 2^e m with m in [1, 2); m^gamma is a polynomial made for this gamma; gamma e is split into a part whose

@@ -1,16 +1,21 @@
-"""Who hears whom, in memory: L·a, W·a and the mean for all agents of this process."""
+"""Who hears whom: L·a, W·a and the mean for the agents of this process, all of them or a block."""
 
 from __future__ import annotations
 
 import ctypes
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import NDArray
 
 from peerdescent.algorithms import Algorithm
+from peerdescent.engine.exchange import Exchange
+from peerdescent.engine.group import Group
+from peerdescent.engine.placement import Placement, Plan, everyone_plan, neighbour_plan
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, Spectrum, spectrum
 
@@ -20,6 +25,11 @@ DENSE_UP_TO = 64
 
 MATCHED = "matched"
 """The Laplacian (I−W)/(αη), with which ηαL = I−W."""
+
+
+FULL, BF16 = "full", "bf16"
+WIRES = (FULL, BF16)
+"""How messages travel: in the precision of the state, or rounded to bfloat16."""
 
 
 class MatrixStruct(ctypes.Structure):
@@ -32,27 +42,47 @@ class Matrix:
     """A matrix with zero row sums, L or I−W, ready for tensors of one dtype and device, and for compiled kernels.
 
     Its product is taken over differences of rows, Σ_j m_ij (a_j − a_i): rounding is then relative to the
-    disagreement, not to a itself, and equal rows give exactly zero.
+    disagreement, not to a itself, and equal rows give exactly zero. With a plan it is the part for the agents
+    hosted here, on the rows that the plan holds; sums are taken in the same order as over all agents.
     """
 
-    def __init__(self, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device) -> None:
-        if csr.shape[0] <= DENSE_UP_TO:
-            self._operator = torch.tensor(csr.toarray(), dtype=dtype, device=device)
-        else:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Sparse")  # torch calls its sparse matrices a beta
-                start, column = torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices)
-                value = torch.from_numpy(csr.data).to(dtype)
-                self._operator = torch.sparse_csr_tensor(start, column, value, csr.shape, device=device)
+    def __init__(
+        self, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device, plan: Plan | None = None
+    ) -> None:
         others = scipy.sparse.csr_array(scipy.sparse.diags_array(csr.diagonal()) - csr)
         others.eliminate_zeros()
         others.sort_indices()
+        columns: NDArray[Any] = others.indices
+        if plan is not None:
+            own = slice(plan.own.start, plan.own.stop)
+            csr, others = csr[own][:, list(plan.rows)], others[own]
+            columns = np.searchsorted(plan.rows, others.indices) - plan.first  # counted from the first own row
+        self._operator = _operator(csr, dtype, device)
         real = np.float64 if dtype == torch.float64 else np.float32
-        self._parts = (others.indptr.astype(np.int32), others.indices.astype(np.int32), others.data.astype(real))
+        self._parts = (others.indptr.astype(np.int32), columns.astype(np.int32), others.data.astype(real))
         self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts))
 
     def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
         return self._operator @ (a - a[:1])
+
+
+class Everyone:
+    """All agents' rows, as compiled kernels read them for the mean: numbered from the first own one."""
+
+    def __init__(self, agents: int, first: int = 0) -> None:
+        self._parts = np.array([0, agents], dtype=np.int32), np.arange(agents, dtype=np.int32) - np.int32(first)
+        self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts), None)
+
+
+def _operator(csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if csr.shape[1] <= DENSE_UP_TO:
+        return torch.tensor(csr.toarray(), dtype=dtype, device=device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse")  # torch calls its sparse matrices a beta
+        csr = scipy.sparse.csr_array(csr)
+        start, column = torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices)
+        value = torch.from_numpy(csr.data).to(dtype)
+        return torch.sparse_csr_tensor(start, column, value, csr.shape, device=device)
 
 
 @dataclass
@@ -61,6 +91,9 @@ class MemoryNetwork:
 
     laplacian_matrix: Matrix
     disagreement_matrix: Matrix
+    everyone: Everyone
+    rounded: bool = False
+    """Messages travel in half the bits; an agent compares what it hears with what it says, so sums stay zero."""
     silent: bool = False
     """No message travels: L = 0 and W = I."""
 
@@ -68,13 +101,16 @@ class MemoryNetwork:
         """The same agents, each by itself."""
         return replace(self, silent=True)
 
+    def begin(self) -> None:
+        """A new iteration begins."""
+
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         """L·a."""
-        return torch.zeros_like(a) if self.silent else self.laplacian_matrix @ a
+        return torch.zeros_like(a) if self.silent else self.laplacian_matrix @ self._heard(a)
 
     def disagreement(self, a: torch.Tensor) -> torch.Tensor:
         """(I−W)·a."""
-        return torch.zeros_like(a) if self.silent else self.disagreement_matrix @ a
+        return torch.zeros_like(a) if self.silent else self.disagreement_matrix @ self._heard(a)
 
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         """W·a."""
@@ -82,7 +118,61 @@ class MemoryNetwork:
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         """The mean of all rows, in every row."""
-        return a.mean(dim=0, keepdim=True).expand_as(a)
+        return self._all(a).mean(dim=0, keepdim=True).expand_as(a)
+
+    def _heard(self, a: torch.Tensor) -> torch.Tensor:
+        """The rows that the matrices are for, as they travel."""
+        return a.to(torch.bfloat16).to(a.dtype) if self.rounded else a
+
+    def _all(self, a: torch.Tensor) -> torch.Tensor:
+        """The rows of all agents."""
+        return a
+
+
+@dataclass
+class BlockNetwork(MemoryNetwork):
+    """The agents of one process among several: rows of others come by exchange.
+
+    Given a group and the plans, it makes the exchanges that compiled updates drive themselves; asked for L·a, W·a
+    or the mean of a tensor, it exchanges at once and waits.
+    """
+
+    group: Group = field(kw_only=True)
+    neighbours: Plan = field(kw_only=True)
+    others: Plan = field(kw_only=True)
+    """The plan for the mean: everyone hears everyone."""
+
+    def __post_init__(self) -> None:
+        self._exchanges: list[Exchange] = []
+        self._done: dict[tuple[int, bool], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def exchange(self, like: torch.Tensor, everyone: bool) -> Exchange:
+        """A new exchange for rows like these, with all agents or with neighbours."""
+        plan = self.others if everyone else self.neighbours
+        wire = torch.bfloat16 if self.rounded and not everyone else None
+        return Exchange(plan, like.shape[1], like.dtype, self.group.tag(), wire, self.group.traffic)
+
+    def begin(self) -> None:
+        """A new iteration begins: its messages are the same as those of the one before, with new rows."""
+        self._done.clear()
+
+    def _heard(self, a: torch.Tensor) -> torch.Tensor:
+        return self._exchanged(super()._heard(a), a, False)
+
+    def _all(self, a: torch.Tensor) -> torch.Tensor:
+        return self._exchanged(a, a, True)
+
+    def _exchanged(self, sent: torch.Tensor, a: torch.Tensor, everyone: bool) -> torch.Tensor:
+        """The rows of a and of those heard; what was sent once in an iteration is not sent again."""
+        if (id(a), everyone) not in self._done:
+            if len(self._exchanges) == len(self._done):
+                self._exchanges.append(self.exchange(a, everyone))
+            exchange = self._exchanges[len(self._done)]
+            exchange.own.copy_(sent)
+            exchange.start()
+            exchange.wait()
+            self._done[id(a), everyone] = a, exchange.rows  # a is kept alive, so that its id stays its own
+        return self._done[id(a), everyone][1]
 
 
 @dataclass(frozen=True)
@@ -112,10 +202,27 @@ class Wiring:
         lazy.sort_indices()
         return cls(graph, L, lazy, spectrum(L, lazy), (note,))
 
-    def network(self, dtype: torch.dtype, device: torch.device) -> MemoryNetwork:
-        """The exchange for tensors of this dtype and device."""
-        disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(self.graph.n) - self.mixing)
-        return MemoryNetwork(Matrix(self.laplacian, dtype, device), Matrix(disagreement, dtype, device))
+    def network(
+        self, dtype: torch.dtype, device: torch.device, wire: str = FULL, group: Group | None = None
+    ) -> MemoryNetwork:
+        """The exchange for tensors of this dtype and device: of all agents, or of this process's part of them."""
+        L, n = self.laplacian, self.graph.n
+        disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(n) - self.mixing)
+        rounded = wire == BF16
+        if group is None or group.size == 1:
+            matrices = Matrix(L, dtype, device), Matrix(disagreement, dtype, device)
+            return MemoryNetwork(*matrices, Everyone(n), rounded)
+        placement = Placement(n, group.size)
+        plan = neighbour_plan(placement, group.rank, self.graph.edges)
+        return BlockNetwork(
+            Matrix(L, dtype, device, plan),
+            Matrix(disagreement, dtype, device, plan),
+            Everyone(n, plan.own.start),
+            rounded,
+            group=group,
+            neighbours=plan,
+            others=everyone_plan(placement, group.rank),
+        )
 
 
 def _matched(W: scipy.sparse.csr_array, algorithm: Algorithm) -> scipy.sparse.csr_array:

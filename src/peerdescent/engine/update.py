@@ -1,4 +1,4 @@
-"""How a method's step is carried out on the n×p state: eagerly, or as one fused pass over memory.
+"""How a method's step is carried out on the agents' rows: eagerly, or as one fused pass over memory.
 
 Both follow the same protocol. `begin(k)` gives the point where the gradient is wanted; the caller writes the
 gradient into `gradient`; `finish(k)` updates the state in place.
@@ -6,27 +6,22 @@ gradient into `gradient`; `finish(k)` updates the state in place.
 
 from __future__ import annotations
 
-import ctypes
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import torch
 
 from peerdescent.algorithms import Algorithm, Step
-from peerdescent.engine.codegen import Source, generate, power_table
-from peerdescent.engine.compiler import CompilerError, load
-from peerdescent.engine.network import MemoryNetwork
+from peerdescent.engine.compiler import CompilerError
+from peerdescent.engine.exchange import Exchange
+from peerdescent.engine.kernel import Kernel
+from peerdescent.engine.network import BlockNetwork, MemoryNetwork
+from peerdescent.engine.schedule import GRADIENT, POINT, Message, plan_step
 from peerdescent.errors import InputError
 from peerdescent.expressions import Array, Expression, RecordingNetwork, Scalar
 
 State = dict[str, torch.Tensor]
 KERNELS = ("auto", "compiled", "plain")
-GRADIENT, POINT = "@gradient", "@point"
-"""Arrays of the engine's own; no state can have such a name."""
-CACHE_BYTES = 192 * 1024
-"""What a block of columns of all arrays and scratch may take: less than common second-level caches hold."""
 
 
 class Update(Protocol):
@@ -64,6 +59,7 @@ def make_update(
     """The fastest carrier that works here, or the one asked for; its `description` says which it is.
 
     With `mix_every` = m, messages travel in iterations m−1, 2m−1, … only; in between every agent is by itself.
+    Arrays that are exchanged between processes move to where the rows of others come in: use the update's `state`.
     """
     gradient = torch.zeros_like(state["x"])
     talking = _carrier(algorithm, state, gradient, network, kernel, threads)
@@ -109,6 +105,7 @@ class PlainUpdate:
 
     def begin(self, k: int) -> torch.Tensor:
         """Run the step up to its `yield`."""
+        self.network.begin()
         numbers = SimpleNamespace(**self.algorithm.hyperparameters(k))
         step = self.algorithm.alone if self.network.silent else self.algorithm.step
         self._step = step(SimpleNamespace(**self.state), self.network, numbers)
@@ -123,7 +120,11 @@ class PlainUpdate:
 
 
 class CompiledUpdate:
-    """The fast path: the step recorded once, written as C, compiled, and run as one pass in place."""
+    """The fast path: the step recorded once, written as C, compiled, and run in place.
+
+    With all agents at hand it is one pass over memory. Where agents live in several processes it is taken apart
+    around its messages: those that do not need the gradient leave in `begin` and travel while it is computed.
+    """
 
     def __init__(
         self,
@@ -135,29 +136,61 @@ class CompiledUpdate:
     ) -> None:
         self.algorithm, self.state = algorithm, state
         self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
-        point, outputs = record(algorithm, tuple(state), network.silent)
+        point, outputs = record(algorithm, tuple(state), network.silent, network.rounded)
+        self._schedule = plan_step(point, outputs, tuple(state), isinstance(network, BlockNetwork))
+        self._exchanges: dict[str, Exchange] = {}
         arrays = {**state, GRADIENT: self.gradient}
-        self._before: _Kernel | None = None
-        if isinstance(point, Array):
-            self._point = state[point.name]
-        else:
-            self._point = arrays[POINT] = torch.empty_like(state["x"])
-            self._before = _Kernel({POINT: point}, arrays, network, threads)
-            known: dict[int, Expression] = {id(point): Array(POINT)}
-            outputs = {name: _replace(node, known) for name, node in outputs.items()}
-        self._update = _Kernel(outputs, arrays, network, threads)
+        if not isinstance(point, Array):
+            arrays[POINT] = torch.empty_like(state["x"])
+        for message in self._schedule.messages:
+            assert isinstance(network, BlockNetwork)
+            exchange = self._exchanges[message.array] = network.exchange(state["x"], message.everyone)
+            if message.array in arrays:
+                exchange.own.copy_(arrays[message.array])
+            arrays[message.array] = exchange.own  # with the rows of others before and after it
+        state.update({name: arrays[name] for name in state})
+        self._point = arrays[point.name if isinstance(point, Array) else POINT]
+        self._kernels = {
+            message.array: Kernel({message.array: message.source}, arrays, network, threads)
+            for message in self._schedule.messages
+            if message.source is not None
+        }
+        if not isinstance(point, Array):
+            self._kernels[POINT] = Kernel({POINT: self._schedule.point}, arrays, network, threads)
+        self._update = Kernel(self._schedule.outputs, arrays, network, threads)
+        self._under_way: set[str] = set()
         self.description = f"compiled ({threads} thread{'s' * (threads > 1)})"
 
     def begin(self, k: int) -> torch.Tensor:
-        """Compute the point, unless it is x itself."""
+        """Compute the point, unless it is x itself; what can be sent already leaves."""
         self._numbers = self.algorithm.hyperparameters(k)
-        if self._before is not None:
-            self._before(self._numbers)
+        self._dispatch(self._schedule.for_point)
+        if POINT in self._kernels:
+            self._await(tuple(self._under_way))
+            self._kernels[POINT](self._numbers)
+        self._dispatch(self._schedule.early)
         return self._point
 
     def finish(self, k: int) -> None:
-        """The whole update in one pass."""
+        """Send what needed the gradient, await all messages, and update."""
+        self._dispatch(self._schedule.late)
+        self._await(tuple(self._under_way))
         self._update(self._numbers)
+
+    def _dispatch(self, messages: tuple[Message, ...]) -> None:
+        """Compute what is sent, in its own place, and send it; each as soon as what it needs has come."""
+        for message in messages:
+            self._await(message.needs)
+            if message.source is not None:
+                self._kernels[message.array](self._numbers)
+            self._under_way.add(message.array)
+            self._exchanges[message.array].start()
+
+    def _await(self, arrays: tuple[str, ...]) -> None:
+        for array in arrays:
+            if array in self._under_way:
+                self._under_way.discard(array)
+                self._exchanges[array].wait()
 
 
 class TalkSometimes:
@@ -184,10 +217,10 @@ class RecordingError(RuntimeError):
 
 
 def record(
-    algorithm: Algorithm, names: tuple[str, ...], silent: bool = False
+    algorithm: Algorithm, names: tuple[str, ...], silent: bool = False, rounded: bool = False
 ) -> tuple[Expression, dict[str, Expression]]:
     """The step as equations: the gradient's point, and the new value of every state."""
-    network = RecordingNetwork(silent)
+    network = RecordingNetwork(silent, rounded)
     state = SimpleNamespace(**{name: Array(name) for name in names})
     numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
     try:
@@ -235,42 +268,6 @@ class _CountingNetwork:
         return a
 
 
-class _Kernel:
-    """A compiled pass over named arrays, split by columns among threads."""
-
-    def __init__(self, outputs: dict[str, Expression], arrays: State, network: MemoryNetwork, threads: int) -> None:
-        x = arrays["x"]
-        n, p = x.shape
-        real, c_real = ("double", ctypes.c_double) if x.dtype == torch.float64 else ("float", ctypes.c_float)
-        self._source: Source = generate(outputs, real)
-        self._function = load(self._source.text).kernel
-        self._function.restype = None
-        per_column = n * x.element_size() * (len(self._source.arrays) + self._source.scratch_rows)
-        width = max(64, min(p, CACHE_BYTES // per_column) // 32 * 32)
-        tables = [number for gamma in self._source.gammas for number in power_table(gamma, real)]
-        self._numbers = (ctypes.c_double * max(1, len(self._source.scalars)))()
-        self._kept = [arrays[name] for name in self._source.arrays], network
-        pointers = (ctypes.c_void_p * len(self._source.arrays))(*(a.data_ptr() for a in self._kept[0]))
-        common = (pointers, self._numbers, (c_real * max(1, len(tables)))(*tables))
-        matrices = (ctypes.byref(network.laplacian_matrix.struct), ctypes.byref(network.disagreement_matrix.struct))
-        self._scratch = torch.empty(threads, max(1, self._source.scratch_rows) * n * width, dtype=x.dtype)
-        bounds = [min(p, (p * t // threads + width - 1) // width * width) for t in range(threads)] + [p]
-        self._calls = [
-            (*(ctypes.c_long(value) for value in (n, p, bounds[t], bounds[t + 1], width)), *common, *matrices,
-             ctypes.c_void_p(self._scratch[t].data_ptr()))
-            for t in range(threads)
-        ]  # fmt: skip
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-
-    def __call__(self, numbers: dict[str, float]) -> None:
-        for i, name in enumerate(self._source.scalars):
-            self._numbers[i] = numbers[name]
-        if self._pool is None:
-            self._function(*self._calls[0])
-        else:
-            list(self._pool.map(lambda call: self._function(*call), self._calls))
-
-
 def _finish(step: Step, gradient: object) -> dict[str, Any]:
     try:
         step.send(gradient)
@@ -278,12 +275,3 @@ def _finish(step: Step, gradient: object) -> dict[str, Any]:
         new: dict[str, Any] = end.value
         return new
     raise TypeError("a step yields exactly once: the point where the gradient is wanted")
-
-
-def _replace(node: Expression, known: dict[int, Expression]) -> Expression:
-    """The same equation with some nodes exchanged; what was shared stays shared."""
-    if id(node) not in known:
-        parts = {f.name: getattr(node, f.name) for f in fields(node)}
-        changed = {name: _replace(part, known) for name, part in parts.items() if isinstance(part, Expression)}
-        known[id(node)] = replace(node, **changed) if changed else node
-    return known[id(node)]

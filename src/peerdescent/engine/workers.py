@@ -14,7 +14,7 @@ from datetime import timedelta
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from peerdescent.engine.exchange import PeerLostError
 from peerdescent.engine.group import Group, join, leave
@@ -34,7 +34,7 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
 
     The job and its arguments are pickled. This process must do the same things in the same order.
     """
-    store = dist.TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
+    store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
     context = multiprocessing.get_context("spawn")
     started: list[BaseProcess] = []
     try:
@@ -44,13 +44,13 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
             started.append(process)
         with joined(join(store, 0, count, SLOW_START, lambda: _look_after(started))) as group:
             yield group
-        for process in started:
-            process.join(GRACE)
+        for child in started:
+            child.join(GRACE)
     finally:
-        for process in started:
-            if process.is_alive():
-                process.terminate()
-                process.join(GRACE)
+        for child in started:
+            if child.is_alive():
+                child.terminate()
+                child.join(GRACE)
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def _work(rank: int, count: int, port: int, parent: int, job: Job, arguments: tu
     end_with(parent)
     warnings.simplefilter("ignore")  # the parent says them
     try:
-        store = dist.TCPStore(HERE, port, is_master=False, timeout=timedelta(seconds=30))
+        store = TCPStore(HERE, port, is_master=False, timeout=timedelta(seconds=30))
         with joined(join(store, rank, count, SLOW_START)) as group:
             job(group, *arguments)
     except PeerdescentError as error:
