@@ -18,6 +18,7 @@ from rich.table import Table
 from peerdescent import algorithms, cli_data, cli_reproduce, cli_tune, console, graphs, problems
 from peerdescent._version import __version__
 from peerdescent.cli_report import report
+from peerdescent.engine.workers import torchrun
 from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments import Experiment, from_keys, library, load_methods, read
 from peerdescent.explain import explain as facts_of
@@ -79,6 +80,10 @@ Replacement = Annotated[bool | None, typer.Option(help="Draw minibatches with re
 MixEvery = Annotated[
     int | None, typer.Option(metavar="M", help=_help("Exchange messages in every M-th iteration only.", "mix_every"))
 ]
+Wire = Annotated[
+    str | None,
+    typer.Option(help=_help("Messages: full (the precision of --dtype) or bf16 (rounded, a half or less).", "wire")),
+]
 EvalEvery = Annotated[int | None, typer.Option(metavar="K", help="Iterations between evaluations.")]
 PerAgent = Annotated[bool | None, typer.Option(help="Measure every agent too, not only the average.")]
 Device = Annotated[str | None, typer.Option(help=_help("cpu, cuda, …", "device"))]
@@ -93,6 +98,7 @@ Out = Annotated[Path | None, typer.Option(help="The run folder; a new one below 
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a method that is unstable on the graph.")]
+Workers = Annotated[int, typer.Option(metavar="N", help="Share the agents among N local processes: the same result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -112,6 +118,7 @@ def experiment_flags(
     powerball: Powerball = None,
     replacement: Replacement = None,
     mix_every: MixEvery = None,
+    wire: Wire = None,
     eval_every: EvalEvery = None,
     per_agent: PerAgent = None,
     device: Device = None,
@@ -126,6 +133,7 @@ def experiment_flags(
     quiet: Quiet = False,
     as_json: AsJson = False,
     strict: Strict = False,
+    workers: Workers = 1,
 ) -> None:
     """The flags that every command shares which carries out an experiment."""
 
@@ -144,15 +152,18 @@ def _with_flags(command: Callable[..., None]) -> Callable[..., None]:
 @app.command(
     epilog="Examples: `peerdescent run --problem mnist-nn --graph er:10:0.4 --algorithm dsgpa-f-pb --set eta=.03 "
     "--set gamma=.7 --iterations 3000 --batch-size 20 --seed 1 --out runs/a` · "
-    "`peerdescent run experiment.toml --seed 2` · `peerdescent run -a d-sgd-1 --powerball 0.7`"
+    "`peerdescent run experiment.toml --seed 2` · `peerdescent run -a d-sgd-1 --powerball 0.7` · "
+    "`peerdescent run --problem mnist-cnn --workers 2` · "
+    "`torchrun --nnodes 4 --rdzv-backend c10d --rdzv-endpoint HOST:29400 -m peerdescent run experiment.toml`"
 )
 @_with_flags
 def run(**given: Any) -> None:
     """Run one method and keep its records. Exit code 2: wrong input; 3: it diverged."""
-    experiment = _experiment(given)
-    if len(experiment.algorithms) != 1:
-        raise InputError(f"{len(experiment.algorithms)} algorithms are named: use `peerdescent compare`.")
-    console.carry_out(experiment, _way(given), together=False)
+    with torchrun() as group:
+        experiment = _experiment(given)
+        if len(experiment.algorithms) != 1:
+            raise InputError(f"{len(experiment.algorithms)} algorithms are named: use `peerdescent compare`.")
+        console.carry_out(experiment, _way(given), False, group)
 
 
 @app.command(
@@ -162,7 +173,8 @@ def run(**given: Any) -> None:
 @_with_flags
 def compare(**given: Any) -> None:
     """Run several methods under equal conditions: one table, one figure. Exit code 3 only if all of them diverge."""
-    console.carry_out(_experiment(given), _way(given), together=True)
+    with torchrun() as group:
+        console.carry_out(_experiment(given), _way(given), True, group)
 
 
 @app.command(

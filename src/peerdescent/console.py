@@ -6,7 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from peerdescent import explain
+from peerdescent.checks import whole
 from peerdescent.data.fetch import fetch
+from peerdescent.engine.group import Group
 from peerdescent.engine.metrics import Row
 from peerdescent.engine.network import Wiring
+from peerdescent.engine.placement import Placement
+from peerdescent.engine.workers import workers
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment
 
@@ -37,6 +41,8 @@ class Way:
     as_json: bool = False
     strict: bool = False
     """Refuse a method that is unstable on the graph."""
+    workers: int = 1
+    """Local processes that share the agents."""
 
     def folder(self, name: str) -> Path:
         """The folder for the records, below runs/ unless one was given; contradicting wishes are refused."""
@@ -47,12 +53,34 @@ class Way:
         return self.out or Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
-def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
-    """Run or compare, showing how it goes; raises if every method diverged."""
+def carry_out(experiment: Experiment, way: Way, together: bool, group: Group | None = None) -> None:
+    """Run or compare, alone or in a group, showing how it goes; raises if every method diverged."""
+    way = replace(way, out=way.folder("compare" if together else experiment.algorithms[0]))
+    whole("--workers", way.workers, 1)
+    if group is not None:
+        if way.workers > 1:
+            raise InputError("--workers starts processes of its own: leave it out under torchrun.")
+        way = replace(way, out=Path(group.share(str(way.out))))
+    if way.workers == 1:
+        _carry_out(experiment, way, together, group)
+        return
+    Placement(experiment.make_graph().n, way.workers)
+    with workers(way.workers, _follow, experiment, replace(way, workers=1), together) as started:
+        _carry_out(experiment, way, together, started)
+
+
+def _follow(group: Group, experiment: Experiment, way: Way, together: bool) -> None:
+    """What a worker does: the same in silence, with the user's own methods loaded there too."""
+    experiment.check()
+    _carry_out(experiment, way, together, group)
+
+
+def _carry_out(experiment: Experiment, way: Way, together: bool, group: Group | None) -> None:
     from peerdescent.experiments import runner  # figures are slow to import, and only this needs them
 
-    out = way.folder("compare" if together else experiment.algorithms[0])
-    silent = way.quiet or way.as_json
+    assert way.out is not None
+    out, leads = way.out, group is None or group.leads
+    silent = way.quiet or way.as_json or not leads
     console = Console(quiet=silent, highlight=False, markup=False, emoji=False)
     introduce(console, experiment)
     foretell(console, experiment, way.strict)
@@ -60,10 +88,11 @@ def carry_out(experiment: Experiment, way: Way, together: bool) -> None:
         fetch("mnist", announce=lambda text: console.print(text, markup=False))
     with _progress(console, silent) as bar:
         carry = runner.compare if together else runner.run
-        outcomes = carry(experiment, out, way.resume, way.overwrite, _announcer(bar, experiment.iterations))
-    if way.as_json:
+        outcomes = carry(experiment, out, way.resume, way.overwrite, _announcer(bar, experiment.iterations), group)
+    if way.as_json and leads:
         print(_as_json(outcomes, out))
-    _conclude(console, outcomes, out)
+    if leads:
+        _conclude(console, outcomes, out)
     errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
     if len(errors) == len(outcomes):
         raise errors[0]
@@ -149,6 +178,9 @@ def _conclude(console: Console, outcomes: Mapping[str, Outcome], out: Path) -> N
     console.print(tables.to_rich(runner.summary(outcomes)))
     result = next(iter(outcomes.values())).result
     console.print(f"update: {result.kernel}; gradients: {result.gradients}")
+    if result.processes > 1:
+        sent = sum(outcome.result.wire_bytes for outcome in outcomes.values()) / 1e6
+        console.print(f"{result.processes} processes sent each other {sent:.1f} MB")
     console.print(f"figure: {out / 'figures' / 'comparison.png'}\nrun folder: {out}")
 
 

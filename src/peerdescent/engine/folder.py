@@ -28,13 +28,13 @@ except ImportError:  # Windows has no such locks
 
 from peerdescent import toml
 from peerdescent._version import __version__
-from peerdescent.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from peerdescent.engine.metrics import Metrics, Row
 from peerdescent.errors import InputError
 from peerdescent.files import write_atomically
 
 MARK = "environment.json"
 """The file that shows that a folder was made by us, the first to be written; people name theirs experiment.toml too."""
+CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
 LEFTOVERS = (".writable", LOCK, f"{MARK}.part")
 """What a run can leave that was killed before it could write its mark."""
@@ -107,6 +107,11 @@ class RunFolder:
         """What the folder says was run, if it says so."""
         return read_experiment(self.path) if (self.path / "experiment.toml").is_file() else None
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where states are kept."""
+        return self.path / CHECKPOINTS
+
     def append(self, row: Row) -> None:
         """One more line of metrics; it is on the disk when this returns."""
         with open(self._lines, "a", encoding="utf-8") as file:
@@ -118,14 +123,6 @@ class RunFolder:
         """How far the recorded metrics go; −1 without any."""
         rows = read_metrics(self.path)
         return int(rows[-1]["iteration"]) if len(rows) else -1
-
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Keep a state."""
-        save_checkpoint(self.path / "checkpoints", checkpoint)
-
-    def last(self) -> Checkpoint | None:
-        """The newest state that can be read."""
-        return load_checkpoint(self.path / "checkpoints")
 
     def rewind(self, iteration: int) -> Metrics:
         """Drop the lines after an iteration (and a torn last line); returns those that stay."""

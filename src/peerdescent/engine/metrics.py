@@ -69,20 +69,24 @@ def consensus_error(x: torch.Tensor) -> float:
     return float((x - x.mean(dim=0)).square().sum() / len(x))
 
 
-def evaluate(problem: Problem, x: torch.Tensor, per_agent: bool) -> Row:
-    """Loss, accuracy, disagreement and gradient at x̄ and, on request, loss and accuracy of every agent."""
+def evaluate(problem: Problem, x: torch.Tensor) -> Row:
+    """Loss, accuracy, disagreement and gradient at x̄."""
     mean = x.mean(dim=0)
     loss = problem.loss(mean)
-    row: Row = {
+    return {
         "loss": loss,
         "accuracy": problem.accuracy(mean) if math.isfinite(loss) else None,  # NaN would count as a class
         "consensus_error": consensus_error(x),
         "gradient_norm": float(problem.gradient(mean).double().norm()),
     }
-    if per_agent:
-        row["agent_loss"] = [problem.loss(point) for point in x]
-        row["agent_accuracy"] = [problem.accuracy(point) for point in x]
-    return row
+
+
+def evaluate_agents(problem: Problem, points: torch.Tensor) -> dict[str, list[float | None]]:
+    """Loss and accuracy of every agent whose point is given."""
+    return {
+        "agent_loss": [problem.loss(point) for point in points],
+        "agent_accuracy": [problem.accuracy(point) for point in points],
+    }
 
 
 def breaches(algorithm: Algorithm, state: State) -> dict[str, float]:

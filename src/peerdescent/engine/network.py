@@ -27,11 +27,6 @@ MATCHED = "matched"
 """The Laplacian (I−W)/(αη), with which ηαL = I−W."""
 
 
-FULL, BF16 = "full", "bf16"
-WIRES = (FULL, BF16)
-"""How messages travel: in the precision of the state, or rounded to bfloat16."""
-
-
 class MatrixStruct(ctypes.Structure):
     """A sparse matrix as the compiled kernels read it."""
 
@@ -203,12 +198,12 @@ class Wiring:
         return cls(graph, L, lazy, spectrum(L, lazy), (note,))
 
     def network(
-        self, dtype: torch.dtype, device: torch.device, wire: str = FULL, group: Group | None = None
+        self, dtype: torch.dtype, device: torch.device, wire: str = "full", group: Group | None = None
     ) -> MemoryNetwork:
         """The exchange for tensors of this dtype and device: of all agents, or of this process's part of them."""
         L, n = self.laplacian, self.graph.n
         disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(n) - self.mixing)
-        rounded = wire == BF16
+        rounded = wire == "bf16"
         if group is None or group.size == 1:
             matrices = Matrix(L, dtype, device), Matrix(disagreement, dtype, device)
             return MemoryNetwork(*matrices, Everyone(n), rounded)

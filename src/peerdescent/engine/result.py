@@ -33,6 +33,10 @@ class Result:
     notes: list[str] = field(default_factory=list)
     """What a reader should know: repairs, broken invariants."""
     diverged: bool = False
+    processes: int = 1
+    """How many processes shared the agents; in all but the first, `x` holds their own agents only."""
+    wire_bytes: int = 0
+    """What the processes have sent to each other; agents of one process need no wire."""
 
     @property
     def x_mean(self) -> torch.Tensor:

@@ -107,4 +107,5 @@ class _Rewriter:
         needs = tuple(dict.fromkeys(array.name for array in arrays if isinstance(array, Array)))
         leaves = {node.name for node in walk(source) if isinstance(node, Array)}
         late = GRADIENT in leaves or any(sent[name].late for name in needs)
-        return Message(f"@sent{len(self.messages)}", everyone, source, needs, late)
+        number = sum(message.source is not None for message in self.messages)
+        return Message(f"@sent{number}", everyone, source, needs, late)

@@ -11,6 +11,7 @@ from peerdescent.errors import InputError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 GRADIENTS = ("auto", "stacked", "loop")
+WIRES = ("full", "bf16")
 EVALUATIONS = 50
 
 
@@ -26,6 +27,7 @@ class Settings:
         mixing: kind of W.
         replacement: draw minibatches with replacement, or in epochs.
         mix_every: iterations from one exchange of messages to the next.
+        wire: "full" sends messages in the precision of the state, "bf16" rounds them to bfloat16.
         eval_every: iterations between evaluations; None for fifty in all.
         per_agent: measure every agent too, not only x̄.
         device: where the tensors live.
@@ -42,6 +44,7 @@ class Settings:
     mixing: str = "metropolis"
     replacement: bool = True
     mix_every: int = 1
+    wire: str = "full"
     eval_every: int | None = None
     per_agent: bool = True
     device: str = "cpu"
@@ -58,6 +61,8 @@ class Settings:
                 object.__setattr__(self, name, whole(name, value, low, 2**63))
         if self.dtype not in DTYPES:
             raise InputError(f"dtype = {self.dtype!r}: expected float32 or float64.")
+        if self.wire not in WIRES:
+            raise InputError(f"wire = {self.wire!r}: expected one of {', '.join(WIRES)}.")
         if self.gradients not in GRADIENTS:
             raise InputError(f"gradients = {self.gradients!r}: expected one of {', '.join(GRADIENTS)}.")
 

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from peerdescent import algorithms, graphs, problems
+from peerdescent import graphs, problems
 from peerdescent.algorithms import Algorithm
-from peerdescent.engine.checkpoint import Checkpoint
-from peerdescent.engine.folder import RunFolder, read_experiment
+from peerdescent.checks import whole
+from peerdescent.engine.checkpoint import Checkpoint, Checkpoints
+from peerdescent.engine.folder import CHECKPOINTS, RunFolder
 from peerdescent.engine.gradients import choose_strategy
-from peerdescent.engine.metrics import Metrics, Row, breaches, evaluate
+from peerdescent.engine.group import Group
+from peerdescent.engine.metrics import Metrics, Row, breaches, evaluate, evaluate_agents
 from peerdescent.engine.network import Wiring
+from peerdescent.engine.placement import Placement
+from peerdescent.engine.preparation import (
+    as_before,
+    describe,
+    digest,
+    facts,
+    fits,
+    limited_threads,
+    make_algorithm,
+    make_settings,
+    start_points,
+)
 from peerdescent.engine.result import Result
-from peerdescent.engine.settings import GRADIENTS, Settings
+from peerdescent.engine.settings import Settings
 from peerdescent.engine.update import State, Update, initial_state, make_update, vectors_sent
+from peerdescent.engine.workers import workers as start_workers
 from peerdescent.errors import DivergedError, InputError
 from peerdescent.graphs import Graph
 from peerdescent.problems import Problem
@@ -49,6 +62,8 @@ def train(
     x0: torch.Tensor | None = None,
     progress: Progress | None = None,
     experiment: dict[str, Any] | None = None,
+    workers: int = 1,
+    group: Group | None = None,
     **settings: Any,
 ) -> Result:
     """Train one model among the agents of a graph.
@@ -63,6 +78,9 @@ def train(
         x0: the agents' starting points, n×p or one row; None takes the problem's.
         progress: called with (iteration, row or None) as the run goes on.
         experiment: what to write down as having been run; made from the arguments unless given.
+        workers: local processes that share the agents, started here. The problem is pickled for them, and a script
+            that asks for more than one must guard its main part with `if __name__ == "__main__"`.
+        group: the processes that share the agents, in each of which `train` is called alike; None for this one alone.
         **settings: iterations, batch_size, seed and the other fields of `Settings`.
 
     Raises:
@@ -76,19 +94,31 @@ def train(
     >>> round(float(result.x_mean), 3)
     0.333
     """
-    chosen, graph, method = _settings(settings), graphs.as_graph(graph), _algorithm(algorithm)
+    chosen, graph, method = make_settings(settings), graphs.as_graph(graph), make_algorithm(algorithm)
+    Placement(graph.n, whole("workers", workers, 1))
+    if workers > 1:
+        same = {"out": out, "resume": resume, "overwrite": overwrite, "x0": x0, "experiment": experiment, **settings}
+        with start_workers(workers, _train_too, problem, graph, method, same) as started:
+            return train(problem, graph, method, progress=progress, group=started, **same)
     problem = problems.make(problem, graph.n) if isinstance(problem, str) else problem
     if problem.agents != graph.n:
         raise InputError(f"the problem has {problem.agents} agents and the graph {graph.n}: they must be the same.")
     if out is not None and resume:
-        chosen = _as_before(chosen, Path(out))
-    with _threads(chosen.threads):
-        run = _Run(problem, graph, method, chosen, x0)
+        chosen = as_before(chosen, Path(out))
+    with limited_threads(chosen.threads):
+        run = _Run(problem, graph, method, chosen, x0, group or Group.alone())
         if out is None:
             return run.go(progress)
+        if not run.group.leads:
+            run.follow(Path(out))
+            return run.go(None)
         with closing(RunFolder(out, resume, overwrite)) as folder:
             run.record_in(folder, experiment or describe(problem, graph, method, chosen))
             return run.go(progress)
+
+
+def _train_too(group: Group, problem: Problem | str, graph: Graph, algorithm: Algorithm, same: dict[str, Any]) -> None:
+    train(problem, graph, algorithm, group=group, **same)
 
 
 def check(problem: Problem, graph: Graph, algorithm: Algorithm, **settings: Any) -> str:
@@ -96,17 +126,9 @@ def check(problem: Problem, graph: Graph, algorithm: Algorithm, **settings: Any)
 
     Returns the way in which it would compute gradients, "stacked" or "loop".
     """
-    chosen = _settings(settings)
-    with _threads(chosen.threads):
-        return _Run(problem, graph, algorithm, chosen, None).strategy
-
-
-def describe(problem: Problem, graph: Graph, algorithm: Algorithm, settings: Settings) -> dict[str, Any]:
-    """A run made in Python, written down as an experiment."""
-    chosen = {name: value for name, value in vars(settings).items() if value is not None}
-    method = {"class": type(algorithm).__name__, **algorithm.parameters(), "transform": str(algorithm.transform)}
-    edges = {"edges": [list(edge) for edge in graph.edges], "weights": list(graph.weights or ())}
-    return {"problem": problem.name, "graph": graph.spec or edges, "algorithm": method, **chosen}
+    chosen = make_settings(settings)
+    with limited_threads(chosen.threads):
+        return _Run(problem, graph, algorithm, chosen, None, Group.alone()).strategy
 
 
 def seconds_between_checkpoints() -> float:
@@ -122,76 +144,115 @@ class _Run:
     """One run: everything that is fixed during it, and the state that moves."""
 
     def __init__(
-        self, problem: Problem, graph: Graph, algorithm: Algorithm, settings: Settings, x0: torch.Tensor | None
+        self,
+        problem: Problem,
+        graph: Graph,
+        algorithm: Algorithm,
+        settings: Settings,
+        x0: torch.Tensor | None,
+        group: Group,
     ) -> None:
         device, dtype = settings.place()
         self.problem, self.graph, self.algorithm, self.settings = problem.to(device, dtype), graph, algorithm, settings
+        self.group, self.placement = group, Placement(graph.n, group.size)
         self.wiring = Wiring.build(graph, settings.laplacian, settings.mixing, algorithm)
-        x = self.problem.start(settings.seed) if x0 is None else _start(x0, self.problem)
-        strategy, why = settings.gradients, "as asked"
-        if strategy == "auto":
-            strategy, why = choose_strategy(self.problem, x, settings.batch_size)
-        self.strategy, self.gradients = strategy, f"{strategy} ({why})"
-        self.oracle = self.problem.oracle(
-            settings.batch_size, settings.seed, settings.replacement, range(problem.agents), strategy
-        )
-        state = initial_state(algorithm, x.to(device, dtype))
-        self.start_digest = hashlib.sha256(state["x"].cpu().numpy().tobytes()).hexdigest()
-        network = self.wiring.network(dtype, device)
-        self.update: Update = make_update(
-            algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
-        )
-        self.bytes_per_exchange = (
-            vectors_sent(algorithm) * self.problem.dimension * x.element_size() * 2 * len(graph.edges)
-        )
+        x = self.problem.start(settings.seed) if x0 is None else start_points(x0, self.problem)
+        self.start_digest = self._set_up(x.to(device, dtype))
+        size = 2 if settings.wire == "bf16" else x.element_size()
+        self.bytes_per_exchange = vectors_sent(algorithm) * self.problem.dimension * size * 2 * len(graph.edges)
         self.k, self.seconds, self.metrics = 0, 0.0, Metrics()
         self.notes = list(self.wiring.notes)
         self.folder: RunFolder | None = None
+        self.checkpoints: Checkpoints | None = None
+        self.digest = ""
+        self._bytes_before = group.traffic.bytes_sent
         self._next_save = time.monotonic() + seconds_between_checkpoints()
+
+    def _set_up(self, x: torch.Tensor) -> str:
+        """Gradients and updates for the agents hosted here; returns a digest of all agents' starts."""
+        settings, group, block = self.settings, self.group, self.placement.block(self.group.rank)
+        whole = initial_state(self.algorithm, x)
+        start_digest = hashlib.sha256(whole["x"].cpu().numpy().tobytes()).hexdigest()
+        group.agree(facts(self.problem, self.graph, self.algorithm, settings, start_digest))
+        strategy, why = settings.gradients, "as asked"
+        if strategy == "auto" and group.leads:
+            strategy, why = choose_strategy(self.problem, x, settings.batch_size)
+        strategy, why = group.share([strategy, why])
+        self.strategy, self.gradients = strategy, f"{strategy} ({why})"
+        self.oracle = self.problem.oracle(settings.batch_size, settings.seed, settings.replacement, block, strategy)
+        own = {name: array[block.start : block.stop] for name, array in whole.items()}
+        state = own if group.size == 1 else {name: array.clone() for name, array in own.items()}
+        network = self.wiring.network(x.dtype, x.device, settings.wire, group)
+        self.update: Update = make_update(
+            self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
+        )
+        return start_digest
 
     @property
     def state(self) -> State:
+        """The rows of the agents hosted here."""
         return self.update.state
+
+    def _gathered(self) -> State:
+        """The state of all agents at rank 0; elsewhere the own rows."""
+        return {name: self.group.gather(array, self.placement) for name, array in self.state.items()}
 
     def record_in(self, folder: RunFolder, experiment: dict[str, Any]) -> None:
         """Keep records in a folder, and go on from what it holds."""
         experiment = {**experiment, "gradients": self.strategy}
-        self.digest, known = _digest(experiment, self.start_digest), folder.experiment()
-        self.folder, last = folder, folder.last()
+        self.digest, known = digest(experiment, self.start_digest), folder.experiment()
+        self.group.share(self.digest)
+        self.folder, self.checkpoints = folder, Checkpoints(folder.checkpoints, self.group, self.placement)
+        last = self.checkpoints.last()
         if last is not None:
-            known = known if last.digest == self.digest and _fits(last.state, self.state) else {}
-        if known is not None and _digest(known, self.start_digest) != self.digest:
+            fitting = fits(last.state, self.state, (self.graph.n, self.problem.dimension))
+            known = known if last.digest == self.digest and fitting else {}
+        if known is not None and digest(known, self.start_digest) != self.digest:
             raise InputError(f"{folder.path} holds a run of another experiment: choose another --out.")
-        if last is not None:
-            if last.iteration > self.settings.iterations:
-                raise InputError(
-                    f"{folder.path} holds {last.iteration} iterations already: ask for at least as many, "
-                    "or choose another --out."
-                )
-            for name, array in self.state.items():
-                array.copy_(last.state[name])
-            self.k, self.seconds = last.iteration, last.seconds
+        if last is not None and last.iteration > self.settings.iterations:
+            raise InputError(
+                f"{folder.path} holds {last.iteration} iterations already: ask for at least as many, "
+                "or choose another --out."
+            )
         recorded = folder.last_iteration()
         if last is None and recorded > self.settings.iterations:
             raise InputError(f"{folder.path} holds {recorded} iterations already: choose another --out.")
+        self._restore(last)
         folder.describe({**experiment, "iterations": self.settings.iterations})
         self.metrics = folder.rewind(self.k if last is not None else -1)
 
+    def follow(self, out: Path) -> None:
+        """Go on from where rank 0 does, and keep the own part of checkpoints in its folder's place."""
+        self.digest = self.group.share()
+        self.checkpoints = Checkpoints(out / CHECKPOINTS, self.group, self.placement)
+        self._restore(self.checkpoints.last())
+
+    def _restore(self, last: Checkpoint | None) -> None:
+        """Everyone's rows of rank 0's checkpoint, if it has one."""
+        counted = self.group.share(None if last is None else [last.iteration, last.seconds])
+        if counted is not None:
+            self.k, self.seconds = counted
+            for name, array in self.state.items():
+                self.group.scatter(None if last is None else last.state[name], array, self.placement)
+
     def go(self, progress: Progress | None) -> Result:
         """Run to the end, evaluating on the way."""
-        if len(self.metrics) and self.metrics[-1]["loss"] is None:
+        if self.group.share(bool(len(self.metrics)) and self.metrics[-1]["loss"] is None):
             self._diverged()  # a run that had diverged when it was stopped
-        if self._due():
+        if self.group.share(self._due()):
             self._evaluate(progress)
         for stop in self._stops():
             self._advance(stop, progress)
             self._evaluate(progress)
-        if self.metrics[-1]["loss"] > self.metrics[0]["loss"]:
+        if self.group.leads and self.metrics[-1]["loss"] > self.metrics[0]["loss"]:
             self.notes.append("ended above its starting loss: try smaller steps")
-        if self.folder is not None:
+        if self.checkpoints is not None:
             self._save()
-            self.folder.finish({**self._result().summary(), "diverged": False, "notes": self.notes})
-        return self._result()
+        result = self._result()
+        if self.folder is not None:
+            self.folder.finish({**result.summary(), "diverged": False, "notes": self.notes})
+        self.group.share("end")  # nobody leaves while others still hear from it
+        return result
 
     def _due(self) -> bool:
         """Whether this point is still to be evaluated: the start, or where a killed run stood."""
@@ -223,96 +284,71 @@ class _Run:
             self._save_if_due()
 
     def _evaluate(self, progress: Progress | None) -> None:
+        own = evaluate_agents(self.problem, self.state["x"]) if self.settings.per_agent else {}
+        agents, state = self.group.collect(own), self._gathered()
+        finite = not self.group.leads or self._record(state, agents, progress)
+        if not self.group.share(finite):
+            self._diverged()
+
+    def _record(self, state: State, agents: list[dict[str, list[Any]]], progress: Progress | None) -> bool:
+        """One more row, from the rows of all agents; returns whether its numbers are finite."""
+        each = {name: [value for part in agents for value in part[name]] for name in agents[0]}
         counted = {"bytes_sent": self.k // self.settings.mix_every * self.bytes_per_exchange, "seconds": self.seconds}
-        row = {"iteration": self.k, **evaluate(self.problem, self.state["x"], self.settings.per_agent), **counted}
+        row = {"iteration": self.k, **evaluate(self.problem, state["x"]), **each, **counted}
         self.metrics.rows.append(row)
         if self.folder is not None:
             self.folder.append(row)
         if progress is not None:
             progress(self.k, row)
         if not all(math.isfinite(row[key]) for key in ("loss", "consensus_error", "gradient_norm")):
-            self._diverged()
-        self._watch()
+            return False
+        self._watch(state)
+        return True
 
-    def _watch(self) -> None:
-        for law, far in breaches(self.algorithm, self.state).items():
+    def _watch(self, state: State) -> None:
+        for law, far in breaches(self.algorithm, state).items():
             note = f"invariant broken at iteration {self.k}: {law} is off by {far:.1e} of the largest entry"
             if not any(law in known for known in self.notes):
                 self.notes.append(note)
                 warnings.warn(note, stacklevel=2)
 
     def _diverged(self) -> None:
+        result = self._result()
         if self.folder is not None:
-            self.folder.finish({**self._result().summary(), "diverged": True, "notes": self.notes})
+            self.folder.finish({**result.summary(), "diverged": True, "notes": self.notes})
         error = DivergedError(
             f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
             "try smaller steps or a smaller Laplacian."
         )
-        result = self._result()
         result.diverged, error.result = True, result
+        self.group.share("end")
         raise error
 
     def _save_if_due(self) -> None:
-        if self.folder is not None and time.monotonic() > self._next_save:
+        if self.checkpoints is not None and self.group.share(time.monotonic() > self._next_save):
             self._save()
 
     def _save(self) -> None:
-        assert self.folder is not None
+        assert self.checkpoints is not None
         begin = time.monotonic()
-        self.folder.save(Checkpoint(self.state, self.k, self.seconds, self.digest))
+        self.checkpoints.save(Checkpoint(self.state, self.k, self.seconds, self.digest))
         end = time.monotonic()
         self._next_save = end + max(seconds_between_checkpoints(), SAVING_SHARE * (end - begin))
 
     def _result(self) -> Result:
-        fixed = (self.problem, self.graph, self.algorithm, self.settings)
-        return Result(self.state["x"], self.metrics, *fixed, self.update.description, self.gradients, self.notes)
-
-
-def _as_before(settings: Settings, out: Path) -> Settings:
-    """The choice between equal ways that the run in `out` made by measuring, for the same bits after a resume."""
-    before = str(read_experiment(out).get("gradients", "auto")) if (out / "experiment.toml").is_file() else "auto"
-    return replace(settings, gradients=before) if settings.gradients == "auto" and before in GRADIENTS else settings
-
-
-def _digest(experiment: dict[str, Any], start: str) -> str:
-    """Equal for experiments whose runs can continue each other: same description, same starting points."""
-    free = ("iterations", "eval_every", "out", "name", "title", "gradients")
-    fixed = {**{key: value for key, value in experiment.items() if key not in free}, "start": start}
-    return hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _fits(saved: State, state: State) -> bool:
-    """Whether a saved state has the same arrays: problems made in Python share names."""
-    return {name: a.shape for name, a in saved.items()} == {name: a.shape for name, a in state.items()}
-
-
-def _settings(given: dict[str, Any]) -> Settings:
-    known = Settings.__dataclass_fields__
-    for name in given:
-        if name not in known:
-            raise InputError(f"train has no argument {name!r}: it has {', '.join(known)}.")
-    return Settings(**given)
-
-
-def _algorithm(algorithm: Algorithm | str) -> Algorithm:
-    return algorithms.make(algorithm) if isinstance(algorithm, str) else algorithm
-
-
-def _start(x0: torch.Tensor, problem: Problem) -> torch.Tensor:
-    shape = (problem.agents, problem.dimension)
-    try:
-        return torch.as_tensor(x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
-    except RuntimeError:
-        raise InputError(f"x0 has shape {tuple(x0.shape)}: expected {shape} or one row of it.") from None
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """Torch's thread count, set for the run and put back."""
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        """What rank 0 has of all agents, the others of their own; all of them call this together."""
+        x = self.group.gather(self.state["x"], self.placement)
+        sent = sum(self.group.collect(self.group.traffic.bytes_sent - self._bytes_before))
+        return Result(
+            x,
+            self.metrics,
+            self.problem,
+            self.graph,
+            self.algorithm,
+            self.settings,
+            self.update.description,
+            self.gradients,
+            self.notes,
+            processes=self.group.size,
+            wire_bytes=sent,
+        )

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import warnings
@@ -17,8 +18,8 @@ from typing import Any
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from peerdescent.engine.exchange import PeerLostError
-from peerdescent.engine.group import Group, join, leave
-from peerdescent.errors import PeerdescentError
+from peerdescent.engine.group import Group, join, join_torchrun, leave, under_torchrun
+from peerdescent.errors import InputError, PeerdescentError
 
 HERE = "127.0.0.1"
 GRACE = 5.0
@@ -40,7 +41,13 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
     try:
         for rank in range(1, count):
             process = context.Process(target=_work, args=(rank, count, store.port, os.getpid(), job, arguments))
-            process.start()
+            try:
+                process.start()
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                raise InputError(
+                    f"what is to be trained cannot be sent to other processes ({error}): define it at the top level of "
+                    "a module, or start the processes by torchrun."
+                ) from error
             started.append(process)
         with joined(join(store, 0, count, SLOW_START, lambda: _look_after(started))) as group:
             yield group
@@ -70,6 +77,27 @@ def joined(group: Group) -> Iterator[Group]:
         raise
     finally:
         leave()
+
+
+@contextlib.contextmanager
+def torchrun() -> Iterator[Group | None]:
+    """The processes that torchrun started this one among; None where it did not.
+
+    What goes wrong is said by rank 0 alone; the others end with the same exit code.
+    """
+    if not under_torchrun():
+        yield None
+        return
+    group = join_torchrun()
+    if not group.leads:
+        warnings.simplefilter("ignore")
+    try:
+        with joined(group):
+            yield group
+    except PeerdescentError as error:
+        if group.leads:
+            raise
+        raise SystemExit(error.exit_code) from error
 
 
 def end_with(parent: int) -> None:

@@ -47,6 +47,7 @@ class Experiment:
     powerball: float | None = None
     replacement: bool = True
     mix_every: int = 1
+    wire: str = "full"
     eval_every: int | None = None
     per_agent: bool = True
     device: str = "cpu"
@@ -120,7 +121,19 @@ class Experiment:
         return {**named, **chosen, "set": own}
 
 
-_TEXTS = ("problem", "graph", "partition", "laplacian", "mixing", "device", "dtype", "kernel", "gradients", "title")
+_TEXTS = (
+    "problem",
+    "graph",
+    "partition",
+    "laplacian",
+    "mixing",
+    "wire",
+    "device",
+    "dtype",
+    "kernel",
+    "gradients",
+    "title",
+)
 _KINDS: list[tuple[str, tuple[type, ...], str]] = [
     *((name, (str,), "a text") for name in _TEXTS),
     *((name, (int,), "a whole number") for name in ("iterations", "batch_size", "seed", "mix_every", "threads")),

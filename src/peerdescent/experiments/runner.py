@@ -9,6 +9,7 @@ from pathlib import Path
 from peerdescent import toml
 from peerdescent.engine import Result, train
 from peerdescent.engine.folder import claim, mark
+from peerdescent.engine.group import Group
 from peerdescent.engine.train import Progress, check
 from peerdescent.errors import DivergedError
 from peerdescent.experiments.experiment import Experiment
@@ -32,25 +33,33 @@ class Outcome:
         return ends + self.result.notes
 
 
-def run(experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce) -> dict[str, Outcome]:
-    """One method, its records and its figures in `out`."""
+def run(
+    experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce, group: Group | None = None
+) -> dict[str, Outcome]:
+    """One method, its records and its figures in `out`; all processes of a group call this, the first one writes."""
     (name,) = experiment.algorithms
-    outcomes = {name: train_one(experiment, name, out, resume, overwrite, announce)}
-    _draw(experiment, outcomes, out)
+    outcomes = {name: train_one(experiment, name, out, resume, overwrite, announce, group)}
+    if group is None or group.leads:
+        _draw(experiment, outcomes, out)
     return outcomes
 
 
-def compare(experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce) -> dict[str, Outcome]:
+def compare(
+    experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce, group: Group | None = None
+) -> dict[str, Outcome]:
     """Every method of the experiment in a folder of its own below `out`; one that diverges does not stop the others."""
-    graph = experiment.make_graph()
+    graph, leads = experiment.make_graph(), group is None or group.leads
     problem = experiment.make_problem(graph.n)
     for name in experiment.algorithms:
         check(problem, graph, experiment.make_algorithm(name), **vars(experiment.settings()))
-    claim(out, resume, overwrite)
-    mark(out)
+    if leads:
+        claim(out, resume, overwrite)
+        mark(out)
     outcomes = {
-        name: train_one(experiment, name, out / name, resume, False, announce) for name in experiment.algorithms
+        name: train_one(experiment, name, out / name, resume, False, announce, group) for name in experiment.algorithms
     }
+    if not leads:
+        return outcomes
     described = {name: experiment.resolved(name) for name in experiment.algorithms}
     write_atomically(out / "comparison.toml", toml.dumps(described))
     _draw(experiment, outcomes, out)
@@ -58,7 +67,13 @@ def compare(experiment: Experiment, out: Path, resume: bool, overwrite: bool, an
 
 
 def train_one(
-    experiment: Experiment, name: str, out: Path, resume: bool, overwrite: bool, announce: Announce
+    experiment: Experiment,
+    name: str,
+    out: Path,
+    resume: bool,
+    overwrite: bool,
+    announce: Announce,
+    group: Group | None = None,
 ) -> Outcome:
     """One method of an experiment, with records in `out`."""
     graph = experiment.make_graph()
@@ -73,6 +88,7 @@ def train_one(
             overwrite=overwrite,
             progress=announce(name),
             experiment=experiment.resolved(name),
+            group=group,
             **vars(experiment.settings()),
         )
         return Outcome(result)
