@@ -87,3 +87,15 @@ def without_seconds(table: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of our own, so that what was measured elsewhere plays no part."""
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def process_count(session: int) -> int:
+    """How many living processes a session has, for commands that are started in one of their own."""
+    count = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, number = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:  # it has just ended
+            continue
+        count += int(number) == session and state != "Z"
+    return count

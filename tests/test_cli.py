@@ -159,6 +159,10 @@ def test_unknown_names_are_refused(line: str, word: str, peerdescent_: Command, 
         "--load missing.py",
         "--load .",
         "--resume --overwrite",
+        "--workers 0",
+        "--workers 5",
+        "--workers x",
+        "--wire x",
     ],
 )
 def test_bad_values_are_refused(flags: str, peerdescent_: Command, here: Path) -> None:

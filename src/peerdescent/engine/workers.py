@@ -9,11 +9,12 @@ import os
 import pickle
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NoReturn
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
@@ -24,6 +25,8 @@ from peerdescent.errors import InputError, PeerdescentError
 HERE = "127.0.0.1"
 GRACE = 5.0
 """Seconds that a process has to end by itself after the run."""
+LAST_WORDS = 30.0
+"""Seconds that rank 0 has to say what went wrong."""
 SLOW_START = timedelta(minutes=10)
 """Many interpreters on few processors take long to start, and here one sees whether they live."""
 Job = Callable[..., object]
@@ -95,9 +98,24 @@ def torchrun() -> Iterator[Group | None]:
         with joined(group):
             yield group
     except PeerdescentError as error:
+        if not group.leads:
+            _linger(group, error.exit_code)
+        raise
+    finally:
         if group.leads:
-            raise
-        raise SystemExit(error.exit_code) from error
+            with contextlib.suppress(RuntimeError):
+                group.store.set("ended", "")
+
+
+def _linger(group: Group, code: int) -> NoReturn:
+    """End after rank 0, with an exit code: torchrun stops all others as soon as one fails, and rank 0 is to speak."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
+    end = time.monotonic() + LAST_WORDS
+    with contextlib.suppress(RuntimeError):
+        while time.monotonic() < end and not group.store.check(["ended"]):
+            time.sleep(0.05)
+        time.sleep(1)  # what rank 0 prints comes after it has left
+    os._exit(code)
 
 
 def end_with(parent: int) -> None:

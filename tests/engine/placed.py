@@ -1,0 +1,81 @@
+"""What the processes of a test do: one small problem for every method, whole or in parts."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from peerdescent import Result, algorithms, train
+from peerdescent.algorithms import PRESETS
+from peerdescent.engine.group import Group
+from peerdescent.engine.workers import workers
+from peerdescent.problems import Problem, quadratic, supervised
+
+SHORT = 12
+"""Iterations: enough for every exchange to be used many times."""
+
+
+def network(agents: int = 10) -> Problem:
+    """A little network on shards of its own, whose gradients can be stacked or taken agent by agent."""
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(40 * agents, 3, generator=random)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 11), torch.nn.Tanh(), torch.nn.Linear(11, 1))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=random) / 2)
+    return supervised(model, torch.nn.functional.mse_loss, (x, x.prod(dim=1, keepdim=True)), agents)
+
+
+def every_method(group: Group | None) -> dict[str, Result]:
+    """Every preset by agent-by-agent and by stacked gradients, in halves of the bits, and exchanging at times only."""
+    results = {}
+    problem, graph = network(), "er:10:0.4:seed=3"
+    ways: dict[str, dict[str, Any]] = {
+        "loop": {"gradients": "loop"},
+        "stacked": {"gradients": "stacked"},
+        "bf16": {"gradients": "loop", "wire": "bf16"},
+        "sometimes": {"gradients": "loop", "mix_every": 3},
+        "plain": {"gradients": "loop", "kernel": "plain"},
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some presets say that they are off the theory here
+        for name in PRESETS:
+            for way, settings in ways.items():
+                chosen = {"iterations": SHORT, "batch_size": 4, "eval_every": SHORT, "seed": 1, **settings}
+                method = algorithms.make(name)
+                results[f"{name} {way}"] = train(problem, graph, method, per_agent=False, group=group, **chosen)
+    return results
+
+
+def one_run(group: Group | None, graph: str = "ring:5", **settings: Any) -> Result:
+    """A quadratic problem; `settings` go to `train`."""
+    problem = quadratic(agents=int(graph.split(":")[1]), dimension=settings.pop("dimension", 7), noise=1.0)
+    method = settings.pop("method", "dsgpa-f-pb")
+    chosen = {"iterations": 20, "batch_size": 4, "eval_every": 10, **settings}
+    return train(problem, graph, method, group=group, **chosen)
+
+
+def several(group: Group, runs: list[dict[str, Any]]) -> list[Result]:
+    """One run after the other."""
+    return [one_run(group, **run) for run in runs]
+
+
+def among(count: int, runs: list[dict[str, Any]]) -> list[Result]:
+    """The same runs in several processes."""
+    with workers(count, several, runs) as group:
+        return several(group, runs)
+
+
+def differing(group: Group, runs: list[dict[str, Any]]) -> Result:
+    """Every process its own settings."""
+    return one_run(group, **runs[group.rank])
+
+
+def failing(group: Group, out: Path) -> Result:
+    """The second process cannot write where it should: a file is in the way of its folder."""
+    if group.rank == 1:
+        raise ZeroDivisionError("a bug of the second process")
+    return one_run(group, out=out)

@@ -1,0 +1,218 @@
+"""Agents in several processes: the same numbers as in one, and one sentence when something is wrong."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.conftest import rows, without_seconds
+from tests.engine import placed
+
+from peerdescent import InputError, Result, algorithms, train
+from peerdescent.algorithms import PRESETS
+from peerdescent.engine.group import RankError
+from peerdescent.engine.workers import workers
+from peerdescent.errors import DivergedError, PeerdescentError
+from peerdescent.problems import quadratic
+
+
+@functools.cache
+def whole() -> dict[str, Result]:
+    """Every method in one process."""
+    return placed.every_method(None)
+
+
+@functools.cache
+def apart(processes: int) -> dict[str, Result]:
+    """Every method in several, all started once."""
+    with workers(processes, placed.every_method) as group:
+        return placed.every_method(group)
+
+
+PROCESSES = [2, pytest.param(3, marks=pytest.mark.e2e), 5, pytest.param(10, marks=pytest.mark.e2e)]
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_method_gives_the_same_bits_in_any_placement(name: str, processes: int) -> None:
+    for way in ("loop", "sometimes", "bf16"):
+        one, many = whole()[f"{name} {way}"], apart(processes)[f"{name} {way}"]
+        assert torch.equal(one.x, many.x), way
+        assert without_seconds(one.metrics) == without_seconds(many.metrics)
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+@pytest.mark.parametrize("name", PRESETS)
+def test_stacked_gradients_and_the_plain_twin_agree_to_rounding(name: str, processes: int) -> None:
+    for way in ("stacked", "plain"):
+        one, many = whole()[f"{name} {way}"].x, apart(processes)[f"{name} {way}"].x
+        assert float((one - many).abs().max()) <= 1e-5 * float(one.abs().max()), way
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_rounded_messages_are_close_and_half_as_long(name: str) -> None:
+    full, half = apart(2)[f"{name} loop"], apart(2)[f"{name} bf16"]
+    assert half.metrics[-1]["bytes_sent"] == full.metrics[-1]["bytes_sent"] / 2
+    if name != "c-sgd":  # its mean is no message between neighbours
+        assert half.wire_bytes == full.wire_bytes / 2
+        assert not torch.equal(full.x, half.x)
+    assert float((full.x - half.x).abs().max()) < 0.05 * float(full.x.abs().max())
+
+
+@pytest.mark.parametrize("name", ["dsgpa-f-pb", "dm-sgd"])
+def test_only_what_others_need_is_sent(name: str) -> None:
+    """On a ring cut in two, two rows cross in each direction for every vector that the method sends."""
+    (result,) = placed.among(2, [{"graph": "ring:8", "dimension": 5, "iterations": 30, "method": name}])
+    vectors = {"dsgpa-f-pb": 1, "dm-sgd": 2}[name]
+    assert result.wire_bytes == 30 * vectors * 2 * 2 * 5 * 4
+
+
+ODD = [
+    {"graph": "path:3", "dimension": 1},
+    {"graph": "star:7", "dimension": 33, "method": "d-sgt-2"},
+    {"graph": "complete:6", "dimension": 130, "method": "d2", "dtype": "float64"},
+    {"graph": "er:50:0.1:seed=1", "dimension": 3, "method": "d-asg"},
+    {"graph": "ring:70", "dimension": 2, "method": "c-sgd"},
+    {"graph": "ring:3", "dimension": 4, "mix_every": 100},
+]
+
+
+@pytest.mark.parametrize("processes", [3, pytest.param(7, marks=pytest.mark.e2e)])
+def test_odd_sizes(processes: int) -> None:
+    runs = [run for run in ODD if int(str(run["graph"]).split(":")[1]) >= processes]
+    for run, many in zip(runs, placed.among(processes, runs), strict=True):
+        one = placed.one_run(None, **run)
+        assert float((one.x - many.x).abs().max()) <= 1e-5 * float(one.x.abs().max()), run
+        np.testing.assert_allclose(many.metrics["loss"], one.metrics["loss"], rtol=1e-5)
+
+
+def test_a_group_of_one_is_the_same_run(tmp_path: Path) -> None:
+    (result,) = placed.among(1, [{"out": tmp_path / "a"}])
+    assert torch.equal(result.x, placed.one_run(None).x)
+    assert result.wire_bytes == 0
+
+
+def test_train_starts_workers_itself(tmp_path: Path) -> None:
+    problem = quadratic(agents=4, dimension=5, noise=1.0)
+    chosen: dict[str, Any] = {"iterations": 20, "batch_size": 4, "eval_every": 5}
+    seen: list[int] = []
+    one = train(problem, "ring:4", "d-sgt-1", out=tmp_path / "one", **chosen)
+    progress = lambda k, row: seen.append(k)  # noqa: E731
+    two = train(problem, "ring:4", "d-sgt-1", out=tmp_path / "two", workers=2, progress=progress, **chosen)
+    np.testing.assert_allclose(two.x.numpy(), one.x.numpy(), rtol=1e-5)
+    assert two.processes == 2
+    assert seen[-1] == 20
+    assert [row["iteration"] for row in rows(tmp_path / "two")] == [0, 5, 10, 15, 20]
+    assert {path.name for path in (tmp_path / "two").iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
+
+
+# ---- What goes wrong ---------------------------------------------------------------------------------------
+
+
+def test_more_processes_than_agents_are_refused() -> None:
+    with pytest.raises(InputError, match="4 processes for 3 agents"):
+        train(quadratic(agents=3), "ring:3", "d-sgd-1", iterations=1, workers=4)
+
+
+def test_what_cannot_be_sent_to_a_process_is_refused() -> None:
+    problem = quadratic(agents=3)
+    problem.secret = lambda: 0  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="cannot be sent to other processes"):
+        train(problem, "ring:3", "d-sgd-1", iterations=1, workers=2)
+
+
+@pytest.mark.parametrize("change", [{"seed": 3}, {"graph": "star:5"}])
+def test_processes_that_differ_are_named_and_refused(change: dict[str, Any]) -> None:
+    runs = [{}, {}, change]
+    with (
+        pytest.raises(InputError, match=r"process 2 on .* differs from process 0 in its "),
+        workers(3, placed.differing, runs) as group,
+    ):
+        placed.differing(group, runs)
+
+
+def test_a_bug_of_another_process_ends_the_run_with_its_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RankError, match="process 1: ZeroDivisionError"), workers(2, placed.failing, tmp_path) as group:
+        placed.failing(group, tmp_path / "a")
+
+
+def test_all_processes_stop_when_one_run_diverges(tmp_path: Path) -> None:
+    problem, method = quadratic(agents=5, dimension=7), algorithms.make("d-sgd-1", eta=100.0)
+    with pytest.raises(DivergedError) as stopped:
+        train(problem, "ring:5", method, workers=2, iterations=400, eval_every=100, out=tmp_path / "a")
+    assert stopped.value.result.diverged
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["diverged"] is True
+
+
+# ---- Checkpoints -------------------------------------------------------------------------------------------
+
+
+def states(folder: Path) -> list[Path]:
+    return sorted((folder / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("method", ["dsgpa-t-pb", "d-sgt-2"])
+def test_any_placement_goes_on_from_any_other(method: str, tmp_path: Path) -> None:
+    shared = {"method": method, "out": tmp_path / "a", "resume": True, "eval_every": 5, "dtype": "float64"}
+    undisturbed = placed.one_run(None, method=method, eval_every=5, iterations=40, dtype="float64", out=tmp_path / "b")
+    placed.one_run(None, iterations=10, **shared)
+    placed.among(4, [{"iterations": 20, **shared}])
+    (newest,) = [path for path in states(tmp_path / "a") if path.is_dir()]
+    assert sorted(path.name for path in newest.iterdir()) == [
+        "agents-0-1.safetensors", "agents-2-2.safetensors", "agents-3-3.safetensors", "agents-4-4.safetensors",
+        "manifest.json",
+    ]  # fmt: skip
+    placed.among(2, [{"iterations": 30, **shared}])
+    result = placed.one_run(None, iterations=40, **shared)
+    np.testing.assert_allclose(result.x.numpy(), undisturbed.x.numpy(), rtol=1e-12)
+    assert [row["iteration"] for row in rows(tmp_path / "a")] == [row["iteration"] for row in rows(tmp_path / "b")]
+    assert len(states(tmp_path / "a")) == 2
+
+
+@pytest.fixture(scope="module")
+def two_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that has saved at iterations 10 and 20."""
+    folder = tmp_path_factory.mktemp("run") / "a"
+    shared = {"out": folder, "eval_every": 5, "resume": True}
+    placed.among(2, [{"iterations": 10, **shared}, {"iterations": 20, **shared}])
+    return folder
+
+
+@pytest.mark.parametrize(("damage", "processes"), [("no manifest", 1), ("no part", 2), ("cut", 1), ("swapped", 1)])
+def test_a_damaged_set_is_passed_over(damage: str, processes: int, two_sets: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(two_sets, tmp_path / "a"))
+    _, newest = states(out)
+    first, second = sorted(newest.glob("*.safetensors"))
+    if damage == "no manifest":
+        (newest / "manifest.json").unlink()
+    elif damage == "no part":
+        second.unlink()
+    elif damage == "cut":
+        second.write_bytes(second.read_bytes()[:-9])
+    else:
+        shutil.copy(first, second)
+    with pytest.warns(UserWarning, match=newest.name):
+        (result,) = placed.among(processes, [{"iterations": 20, "out": out, "eval_every": 5, "resume": True}])
+    assert float((result.x - placed.one_run(None).x).abs().max()) < 1e-5
+    assert [row["iteration"] for row in rows(out)] == [0, 5, 10, 15, 20]
+
+
+def test_a_finished_run_can_be_asked_again_by_other_processes(tmp_path: Path) -> None:
+    first = placed.one_run(None, out=tmp_path / "a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (again,) = placed.among(3, [{"out": tmp_path / "a", "resume": True}])
+    assert torch.equal(first.x, again.x)
+
+
+def test_another_experiment_is_refused_by_all(tmp_path: Path) -> None:
+    placed.one_run(None, out=tmp_path / "a")
+    with pytest.raises(PeerdescentError, match="another experiment"):
+        placed.among(2, [{"out": tmp_path / "a", "resume": True, "seed": 9}])

@@ -1,0 +1,99 @@
+"""The command line with several processes: the same run folder as with one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.conftest import Command, process_count, rows
+
+RUN = shlex.split(
+    "run --problem logistic-nonconvex --graph ring:4 --set problem.samples=100 --batch-size 4 --iterations 20 "
+    "--eval-every 5 --gradients loop -a dsgpa-f-pb"
+)
+DIVERGES = shlex.split(
+    "run --problem quadratic --graph ring:4 -a d-sgd-1 --set eta=100 --iterations 400 --eval-every 50"
+)
+
+
+def test_the_same_folder_as_with_one(process: Command, here: Path) -> None:
+    one = process(*RUN, "--out", "one")
+    two = process(*RUN, "--out", "two", "--workers", 2)
+    assert (one.code, two.code) == (0, 0), two.err
+    assert rows(here / "two") == rows(here / "one")
+    assert (here / "two" / "experiment.toml").read_text() == (here / "one" / "experiment.toml").read_text()
+    names = [sorted(path.name for path in (here / out).iterdir()) for out in ("one", "two")]
+    assert names[0] == names[1]
+    assert "2 processes sent each other" in two.out
+    assert two.out.count("ring:4: 4 agents") == 1  # one process speaks
+    longer = process(*RUN, "--out", "two", "--resume", "--iterations", 30)
+    undisturbed = process(*RUN, "--out", "undisturbed", "--iterations", 30)
+    assert (longer.code, undisturbed.code) == (0, 0)
+    assert rows(here / "two") == rows(here / "undisturbed")
+
+
+def test_one_sentence_and_the_right_code(process: Command, here: Path) -> None:
+    diverged = process(*DIVERGES, "--out", "d", "--workers", 2)
+    assert diverged.code == 3
+    assert len(diverged.sentences) == 1
+    assert "Traceback" not in diverged.err
+    assert json.loads((here / "d" / "summary.json").read_text())["diverged"] is True
+    taken = process(*RUN, "--out", "d", "--workers", 2)
+    assert taken.code == 2
+    assert len(taken.sentences) == 1
+    assert "not empty" in taken.sentences[0]
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are counted in /proc")
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> None:
+    command = [sys.executable, "-m", "peerdescent", *RUN, "--iterations", "100000000", "--out", "a", "--workers", "2"]
+    with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, start_new_session=True) as running:
+        while running.poll() is None and not (here / "a" / "metrics.jsonl").exists():
+            time.sleep(0.05)
+        assert process_count(running.pid) >= 2
+        os.kill(running.pid, blow)
+        _, err = running.communicate()
+        assert running.returncode == (130 if blow == signal.SIGINT else -blow), err
+        for _ in range(100):  # the system takes a moment to bury them
+            if not process_count(running.pid):
+                break
+            time.sleep(0.1)
+        assert process_count(running.pid) == 0
+
+
+def torchrun(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "3",
+        "--standalone",
+        "-m",
+        "peerdescent",
+    ]
+    return subprocess.run([*command, *arguments], cwd=here, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.e2e
+def test_torchrun(process: Command, here: Path) -> None:
+    assert process(*RUN, "--out", "one").code == 0
+    done = torchrun(here, *RUN, "--out", "three")
+    assert done.returncode == 0, done.stderr
+    assert rows(here / "three") == rows(here / "one")
+    assert done.stdout.count("ring:4: 4 agents") == 1
+    refused = torchrun(here, *RUN, "--out", "three")
+    assert refused.returncode != 0
+    assert refused.stderr.count("peerdescent: ") == 1
+    assert "not empty" in refused.stderr
+    diverged = torchrun(here, *DIVERGES, "--out", "d")
+    assert diverged.stderr.count("peerdescent: ") == 1
+    assert "exitcode  : 3" in diverged.stderr
