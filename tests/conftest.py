@@ -89,13 +89,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-def process_count(session: int) -> int:
-    """How many living processes a session has, for commands that are started in one of their own."""
-    count = 0
+def members(session: int) -> list[int]:
+    """The living processes of a session, for commands that are started in one of their own."""
+    found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, _, number = stat.read_text().rpartition(")")[2].split()[:4]
         except OSError:  # it has just ended
             continue
-        count += int(number) == session and state != "Z"
-    return count
+        if int(number) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Command, process_count, rows
+from tests.conftest import Command, members, rows
 
 RUN = shlex.split(
     "run --problem logistic-nonconvex --graph ring:4 --set problem.samples=100 --batch-size 4 --iterations 20 "
@@ -58,29 +58,23 @@ def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> Non
     with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, start_new_session=True) as running:
         while running.poll() is None and not (here / "a" / "metrics.jsonl").exists():
             time.sleep(0.05)
-        assert process_count(running.pid) >= 2
+        assert len(members(running.pid)) >= 2
         os.kill(running.pid, blow)
         _, err = running.communicate()
         assert running.returncode == (130 if blow == signal.SIGINT else -blow), err
         for _ in range(100):  # the system takes a moment to bury them
-            if not process_count(running.pid):
+            if not members(running.pid):
                 break
             time.sleep(0.1)
-        assert process_count(running.pid) == 0
+        assert not members(running.pid)
+
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--standalone"]
 
 
 def torchrun(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "3",
-        "--standalone",
-        "-m",
-        "peerdescent",
-    ]
-    return subprocess.run([*command, *arguments], cwd=here, capture_output=True, text=True, check=False, timeout=300)
+    command = [*TORCHRUN, "-m", "peerdescent", *arguments]
+    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.e2e
@@ -97,3 +91,31 @@ def test_torchrun(process: Command, here: Path) -> None:
     diverged = torchrun(here, *DIVERGES, "--out", "d")
     assert diverged.stderr.count("peerdescent: ") == 1
     assert "exitcode  : 3" in diverged.stderr
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
+@pytest.mark.parametrize("victim", ["0", "2"])
+def test_torchrun_starts_all_again_when_one_is_killed(victim: str, process: Command, here: Path) -> None:
+    long = [*RUN, "--iterations", "3000", "--eval-every", "500"]
+    assert process(*long, "--out", "one").code == 0
+    command = [*TORCHRUN, "--max-restarts", "2", "-m", "peerdescent", *long, "--out", "three"]
+    environment = {**os.environ, "PEERDESCENT_CHECKPOINT_SECONDS": "0.1"}
+    with subprocess.Popen(command, cwd=here, env=environment, start_new_session=True) as running:
+        while running.poll() is None and not list((here / "three").glob("checkpoints/*/manifest.json")):
+            time.sleep(0.02)
+        os.kill(rank(running.pid, victim), signal.SIGKILL)
+        assert running.wait(300) == 0
+    assert rows(here / "three") == rows(here / "one")
+
+
+def rank(torchrun: int, number: str) -> int:
+    """The process that torchrun started with this rank."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == torchrun and f"RANK={number}".encode() in (stat.parent / "environ").read_bytes().split(b"\0"):
+                return int(stat.parent.name)
+        except OSError:  # it has just ended
+            continue
+    raise AssertionError(f"torchrun has no process of rank {number}")

@@ -18,7 +18,7 @@ from rich.text import Text
 from peerdescent import explain
 from peerdescent.checks import whole
 from peerdescent.data.fetch import fetch
-from peerdescent.engine.group import Group
+from peerdescent.engine.group import Group, attempts_before
 from peerdescent.engine.metrics import Row
 from peerdescent.engine.network import Wiring
 from peerdescent.engine.placement import Placement
@@ -55,6 +55,8 @@ class Way:
 
 def carry_out(experiment: Experiment, way: Way, together: bool, group: Group | None = None) -> None:
     """Run or compare, alone or in a group, showing how it goes; raises if every method diverged."""
+    if group is not None and attempts_before():  # torchrun starts everything again when a process has failed
+        way = replace(way, resume=True, overwrite=False)
     way = replace(way, out=way.folder("compare" if together else experiment.algorithms[0]))
     whole("--workers", way.workers, 1)
     if group is not None:

@@ -51,8 +51,10 @@ def every_method(group: Group | None) -> dict[str, Result]:
 
 
 def one_run(group: Group | None, graph: str = "ring:5", **settings: Any) -> Result:
-    """A quadratic problem; `settings` go to `train`."""
-    problem = quadratic(agents=int(graph.split(":")[1]), dimension=settings.pop("dimension", 7), noise=1.0)
+    """A quadratic problem, or the network if gradients are asked for agent by agent; `settings` go to `train`."""
+    agents, dimension = int(graph.split(":")[1]), settings.pop("dimension", 7)
+    looped = settings.get("gradients") == "loop"
+    problem: Problem = network(agents) if looped else quadratic(agents, dimension, noise=1.0)
     method = settings.pop("method", "dsgpa-f-pb")
     chosen = {"iterations": 20, "batch_size": 4, "eval_every": 10, **settings}
     return train(problem, graph, method, group=group, **chosen)
@@ -75,7 +77,7 @@ def differing(group: Group, runs: list[dict[str, Any]]) -> Result:
 
 
 def failing(group: Group, out: Path) -> Result:
-    """The second process cannot write where it should: a file is in the way of its folder."""
+    """The second process has a bug."""
     if group.rank == 1:
         raise ZeroDivisionError("a bug of the second process")
     return one_run(group, out=out)

@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import HashStore  # type: ignore[attr-defined]
+from torch.distributed import HashStore, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import rendezvous
 
 from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
 from peerdescent.engine.placement import Placement
@@ -182,21 +181,45 @@ def under_torchrun() -> bool:
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
+def attempts_before() -> int:
+    """How often torchrun has started this group of processes before, after one of them had failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
 def join_torchrun() -> Group:
     """Meet the processes that torchrun started, at the address that it gave.
 
     Every attempt of `torchrun --max-restarts` has names of its own in the store: those of the one before are stale.
     """
-    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    host = os.environ["MASTER_ADDR"]
     try:
-        store, rank, size = next(iter(rendezvous("env://", timeout=START)))
-    except (RuntimeError, ValueError) as error:
-        raise PeerdescentError(
-            f"the meeting point {address} cannot be reached within {START.seconds} s ({reason_of(error)}): "
-            "check MASTER_ADDR, MASTER_PORT and the network between the hosts."
-        ) from error
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return join(PrefixStore(f"attempt-{attempt}", store), rank, size)
+        rank, size, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    except ValueError:
+        raise InputError("RANK, WORLD_SIZE and MASTER_PORT must be whole numbers: let torchrun set them.") from None
+    keeps_store = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # else torchrun itself does
+    if not keeps_store:
+        _knock(host, port)  # torch would retry for longer, and print pages
+    try:
+        store = TCPStore(host, port, is_master=keeps_store, wait_for_workers=False, timeout=START)
+    except RuntimeError as error:
+        raise PeerdescentError(f"the meeting point {host}:{port} cannot be used: {reason_of(error)}.") from error
+    return join(PrefixStore(f"attempt-{attempts_before()}", store), rank, size)
+
+
+def _knock(host: str, port: int) -> None:
+    """Return when somebody answers at an address."""
+    end = time.monotonic() + START.total_seconds()
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=max(0.1, end - time.monotonic())).close()
+            return
+        except OSError as error:
+            if time.monotonic() > end:
+                raise PeerdescentError(
+                    f"the meeting point {host}:{port} cannot be reached within {START.seconds} s ({error}): check "
+                    "MASTER_ADDR, MASTER_PORT and the network between the hosts."
+                ) from error
+        time.sleep(0.2)
 
 
 def join(

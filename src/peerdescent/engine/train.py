@@ -87,9 +87,10 @@ def train(
         InputError: something in the input is wrong; the message says what to do.
         DivergedError: the loss is no longer finite; its `result` holds what was recorded.
 
+    >>> from peerdescent.algorithms import DSGPA
     >>> from peerdescent.problems import Quadratic
     >>> problem = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
-    >>> method = algorithms.DSGPA(eta=0.1, alpha=1, beta=1, gamma=0.7, power_on="direction")
+    >>> method = DSGPA(eta=0.1, alpha=1, beta=1, gamma=0.7, power_on="direction")
     >>> result = train(problem, "complete:3", method, iterations=2000, dtype="float64")
     >>> round(float(result.x_mean), 3)
     0.333
@@ -153,6 +154,8 @@ class _Run:
         group: Group,
     ) -> None:
         device, dtype = settings.place()
+        if group.size > 1 and device.type != "cpu":
+            raise InputError(f"device = {settings.device!r}: agents in several processes live on the cpu.")
         self.problem, self.graph, self.algorithm, self.settings = problem.to(device, dtype), graph, algorithm, settings
         self.group, self.placement = group, Placement(graph.n, group.size)
         self.wiring = Wiring.build(graph, settings.laplacian, settings.mixing, algorithm)
@@ -186,6 +189,7 @@ class _Run:
         self.update: Update = make_update(
             self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
         )
+        group.agree({"update": self.update.description.partition(" (")[0]})  # its messages have an order of their own
         return start_digest
 
     @property
