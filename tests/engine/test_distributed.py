@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import warnings
@@ -23,47 +22,33 @@ from peerdescent.errors import DivergedError, PeerdescentError
 from peerdescent.problems import quadratic
 
 
-@functools.cache
-def whole() -> dict[str, Result]:
-    """Every method in one process."""
-    return placed.every_method(None)
-
-
-@functools.cache
-def apart(processes: int) -> dict[str, Result]:
-    """Every method in several, all started once."""
+@pytest.mark.parametrize(
+    "processes", [2, pytest.param(3, marks=pytest.mark.e2e), 5, pytest.param(10, marks=pytest.mark.e2e)]
+)
+def test_every_method_in_any_placement(processes: int) -> None:
+    """All methods in one test: processes start slowly."""
+    whole = placed.every_method(None)
     with workers(processes, placed.every_method) as group:
-        return placed.every_method(group)
+        apart = placed.every_method(group)
+    for name in PRESETS:
+        for way in ("loop", "sometimes", "bf16"):
+            one, many = whole[f"{name} {way}"], apart[f"{name} {way}"]
+            assert torch.equal(one.x, many.x), (name, way)
+            assert without_seconds(one.metrics) == without_seconds(many.metrics)
+        for way in ("stacked", "plain"):
+            one, many = whole[f"{name} {way}"], apart[f"{name} {way}"]
+            far = float((one.x - many.x).abs().max() / one.x.abs().max())
+            assert far <= 1e-5, (name, way, far)
+        assert_half_as_long(name, apart[f"{name} loop"], apart[f"{name} bf16"])
 
 
-PROCESSES = [2, pytest.param(3, marks=pytest.mark.e2e), 5, pytest.param(10, marks=pytest.mark.e2e)]
-
-
-@pytest.mark.parametrize("processes", PROCESSES)
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_method_gives_the_same_bits_in_any_placement(name: str, processes: int) -> None:
-    for way in ("loop", "sometimes", "bf16"):
-        one, many = whole()[f"{name} {way}"], apart(processes)[f"{name} {way}"]
-        assert torch.equal(one.x, many.x), way
-        assert without_seconds(one.metrics) == without_seconds(many.metrics)
-
-
-@pytest.mark.parametrize("processes", PROCESSES)
-@pytest.mark.parametrize("name", PRESETS)
-def test_stacked_gradients_and_the_plain_twin_agree_to_rounding(name: str, processes: int) -> None:
-    for way in ("stacked", "plain"):
-        one, many = whole()[f"{name} {way}"].x, apart(processes)[f"{name} {way}"].x
-        assert float((one - many).abs().max()) <= 1e-5 * float(one.abs().max()), way
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_rounded_messages_are_close_and_half_as_long(name: str) -> None:
-    full, half = apart(2)[f"{name} loop"], apart(2)[f"{name} bf16"]
+def assert_half_as_long(name: str, full: Result, half: Result) -> None:
+    """Rounded messages take half the bytes and lead close by."""
     assert half.metrics[-1]["bytes_sent"] == full.metrics[-1]["bytes_sent"] / 2
     if name != "c-sgd":  # its mean is no message between neighbours
         assert half.wire_bytes == full.wire_bytes / 2
         assert not torch.equal(full.x, half.x)
-    assert float((full.x - half.x).abs().max()) < 0.05 * float(full.x.abs().max())
+    assert float((full.x - half.x).abs().max()) < 0.05 * float(full.x.abs().max()), name
 
 
 @pytest.mark.parametrize("name", ["dsgpa-f-pb", "dm-sgd"])
