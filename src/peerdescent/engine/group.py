@@ -249,8 +249,26 @@ def join(
     return Group(rank, size, store, hosts)
 
 
+_known: dict[int, Group] = {}
+"""The group made for a process group of the user's, by its identity: tags must not be given twice."""
+
+
+def group_of_default() -> Group:
+    """This process in the default process group, which the user has started."""
+    processes = dist.distributed_c10d._get_default_group()
+    if id(processes) not in _known:
+        rank, size = dist.get_rank(), dist.get_world_size()
+        store = PrefixStore("peerdescent", dist.distributed_c10d._get_default_store())
+        store.set(f"host/{rank}", _host())
+        hosts = [store.get(f"host/{peer}").decode() for peer in range(size)]
+        _known.clear()  # a process group that was destroyed may have had the same identity
+        _known[id(processes)] = Group(rank, size, store, hosts)
+    return _known[id(processes)]
+
+
 def leave() -> None:
     """Close the connections to the other processes."""
+    _known.clear()
     if dist.is_initialized():
         dist.destroy_process_group()
 

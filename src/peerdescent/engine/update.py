@@ -30,6 +30,7 @@ class Update(Protocol):
     state: State
     gradient: torch.Tensor
     description: str
+    algorithm: Algorithm
 
     def begin(self, k: int) -> torch.Tensor:
         """Start iteration k: the n×p points where the gradient is wanted."""
@@ -37,6 +38,14 @@ class Update(Protocol):
 
     def finish(self, k: int) -> None:
         """End iteration k with the gradient in `gradient`: the state moves on, in place."""
+        ...
+
+    def renew(self, algorithm: Algorithm, k: int) -> None:
+        """After `begin(k)`: take the numbers of the rest of the iteration from another variant of the method."""
+        ...
+
+    def settle(self) -> None:
+        """Await the messages that are under way."""
         ...
 
 
@@ -106,9 +115,9 @@ class PlainUpdate:
     def begin(self, k: int) -> torch.Tensor:
         """Run the step up to its `yield`."""
         self.network.begin()
-        numbers = SimpleNamespace(**self.algorithm.hyperparameters(k))
+        self._numbers = SimpleNamespace(**self.algorithm.hyperparameters(k))
         step = self.algorithm.alone if self.network.silent else self.algorithm.step
-        self._step = step(SimpleNamespace(**self.state), self.network, numbers)
+        self._step = step(SimpleNamespace(**self.state), self.network, self._numbers)
         point: torch.Tensor = next(self._step)
         return point
 
@@ -117,6 +126,14 @@ class PlainUpdate:
         new = _finish(self._step, self.algorithm.seen(self.gradient, self.network))
         for name, value in {name: value.clone() for name, value in new.items()}.items():
             self.state[name].copy_(value)
+
+    def renew(self, algorithm: Algorithm, k: int) -> None:
+        """The step under way sees the new numbers."""
+        self.algorithm = algorithm
+        self._numbers.__dict__.update(algorithm.hyperparameters(k))
+
+    def settle(self) -> None:
+        """Nothing is ever under way."""
 
 
 class CompiledUpdate:
@@ -177,6 +194,14 @@ class CompiledUpdate:
         self._await(tuple(self._under_way))
         self._update(self._numbers)
 
+    def renew(self, algorithm: Algorithm, k: int) -> None:
+        """The update is computed with the new numbers."""
+        self.algorithm, self._numbers = algorithm, algorithm.hyperparameters(k)
+
+    def settle(self) -> None:
+        """Await the messages that are under way."""
+        self._await(tuple(self._under_way))
+
     def _dispatch(self, messages: tuple[Message, ...]) -> None:
         """Compute what is sent, in its own place, and send it; each as soon as what it needs has come."""
         for message in messages:
@@ -199,6 +224,7 @@ class TalkSometimes:
     def __init__(self, talking: Update, silent: Update, mix_every: int) -> None:
         self.state, self.gradient, self.description = talking.state, talking.gradient, talking.description
         self._talking, self._silent, self._mix_every = talking, silent, mix_every
+        self.algorithm = talking.algorithm
 
     def _for(self, k: int) -> Update:
         return self._talking if (k + 1) % self._mix_every == 0 else self._silent
@@ -210,6 +236,16 @@ class TalkSometimes:
     def finish(self, k: int) -> None:
         """End iteration k."""
         self._for(k).finish(k)
+
+    def renew(self, algorithm: Algorithm, k: int) -> None:
+        """New numbers for both."""
+        for carrier in (self._talking, self._silent):
+            carrier.algorithm = algorithm
+        self._for(k).renew(algorithm, k)
+
+    def settle(self) -> None:
+        """Await the messages that are under way."""
+        self._talking.settle()
 
 
 class RecordingError(RuntimeError):
