@@ -181,7 +181,8 @@ class _Run:
         if strategy == "auto" and group.leads:
             strategy, why = choose_strategy(self.problem, x, settings.batch_size)
         strategy, why = group.share([strategy, why])
-        self.strategy, self.gradients = strategy, f"{strategy} ({why})"
+        self.strategy: str = strategy
+        self.gradients = f"{strategy} ({why})"
         self.oracle = self.problem.oracle(settings.batch_size, settings.seed, settings.replacement, block, strategy)
         own = {name: array[block.start : block.stop] for name, array in whole.items()}
         state = own if group.size == 1 else {name: array.clone() for name, array in own.items()}
