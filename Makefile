@@ -31,20 +31,20 @@ browser: # The report is tested in a real browser; where one cannot be installed
 bench: $(READY) ## Ratios of speed, measured in one run.
 	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/iteration.py
+	$(BIN)/python benchmarks/workers.py
+	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/stacking.py
 
-results: $(READY) ## Reproduce the whole paper (about three quarters of an hour on 2 cores) and renew docs/results.
+results: $(READY) ## Reproduce the whole paper and what it does not test (about two hours on 2 cores); renews docs/results.
+	$(BIN)/peerdescent reproduce speedup --seeds 1 --out runs/reproduce-code
+	$(BIN)/peerdescent reproduce unlike-data --seeds 2 --out runs/reproduce-code
 	$(BIN)/peerdescent reproduce all --seeds 3 --out runs/reproduce-code
-	mkdir -p docs/results/figures docs/results/tables
-	cp runs/reproduce-code/README.md docs/results/
-	cp runs/reproduce-code/figures/*.png docs/results/figures/
-	cp runs/reproduce-code/tables/*.csv docs/results/tables/
-
-tuned: $(READY) ## Tune the methods of the paper's first experiment (about 25 minutes on 2 cores), renew docs/results/tuned.
-	$(BIN)/peerdescent tune nn-code --out runs/tuned --resume
-	mkdir -p docs/results/tuned/figures
-	cd runs/tuned && cp README.md table.csv results.json tuned.toml trials.jsonl ../../docs/results/tuned/
-	cp runs/tuned/figures/tuned.png docs/results/tuned/figures/
+	for part in . speedup unlike-data; do \
+		mkdir -p docs/results/$$part/figures docs/results/$$part/tables && \
+		cp runs/reproduce-code/$$part/README.md docs/results/$$part/ && \
+		cp runs/reproduce-code/$$part/figures/*.png docs/results/$$part/figures/ && \
+		cp runs/reproduce-code/$$part/tables/*.csv docs/results/$$part/tables/ || exit 1; \
+	done
 
 lint: $(READY)
 	$(BIN)/ruff check .
