@@ -6,7 +6,7 @@
 torch.Size([5, 10])
 """
 
-from peerdescent import algorithms, graphs, optim, problems, schedules, transforms
+from peerdescent import algorithms, graphs, optim, problems, schedules, theory, transforms
 from peerdescent._version import __version__
 from peerdescent.engine import Metrics, Result, Settings, train
 from peerdescent.errors import DivergedError, InputError, PeerdescentError
@@ -24,6 +24,7 @@ __all__ = [
     "optim",
     "problems",
     "schedules",
+    "theory",
     "train",
     "transforms",
 ]

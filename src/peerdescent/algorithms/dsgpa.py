@@ -66,9 +66,11 @@ class DSGPA(Algorithm):
             raise InputError(f"epsilon = {self.epsilon!r}: expected a number in [0, 1].")
         h = SimpleNamespace(**self.hyperparameters(0))
         if self.dual == "jacobi" and h.eta * h.beta**2 >= max(h.alpha, TINY):
+            flattened = self.power_on == "direction" and self.gamma < 1
+            fate = "circles without settling" if flattened else "diverges"
             warnings.warn(
                 f"ηβ² = {h.eta * h.beta**2:g} is not below α = {h.alpha:g}: in the printed (jacobi) order this "
-                'diverges on every connected graph; dual="gauss-seidel" cures it for moderate Laplacians.',
+                f'{fate} on every connected graph; dual="gauss-seidel" cures it for moderate Laplacians.',
                 stacklevel=3,
             )
 

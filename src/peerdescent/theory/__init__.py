@@ -1,0 +1,22 @@
+"""What can be known before a run: stability, fixed points, Theorem 1's parameters, bounds on the powerball.
+
+Pure functions of equations, spectra and numbers; nothing here runs a problem. docs/theory.md derives them.
+"""
+
+from peerdescent.theory.powerball import corrected_lemma1_bound
+from peerdescent.theory.ranges import nearest_stable, stable_range
+from peerdescent.theory.recursion import recursion
+from peerdescent.theory.stability import Stability, stability, stable_up_to
+from peerdescent.theory.theorem1 import theorem1_failing, theorem1_parameters
+
+__all__ = [
+    "Stability",
+    "corrected_lemma1_bound",
+    "nearest_stable",
+    "recursion",
+    "stability",
+    "stable_range",
+    "stable_up_to",
+    "theorem1_failing",
+    "theorem1_parameters",
+]

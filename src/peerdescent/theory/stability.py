@@ -1,0 +1,271 @@
+"""Whether a method stays bounded on a graph, from the spectral radius of its recursion in every mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.engine.network import Wiring
+from peerdescent.expressions import Power
+from peerdescent.graphs import Graph, spectrum
+from peerdescent.theory.recursion import Equation, Numbers
+
+DENSE_UP_TO = 500
+"""Agents up to which every eigenvalue is looked at; beyond, a grid between the extreme ones."""
+ROUNDING = 1e-9
+"""How far from 1 an eigenvalue may be that stands for a quantity which is conserved."""
+FLAT = 1e-6
+"""A slope at which a power is as good as flat, and still decides which way a neutral mode creeps."""
+LARGEST = {"L": 1e6, "I−W": 2.0}
+"""Eigenvalues are looked for up to here; I−W has none beyond."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Whether a method stays bounded, what decides it, how fast disagreement dies out, how finely it settles."""
+
+    stable: bool
+    """From every starting point everything stays bounded; without a power, disagreement also dies out."""
+    radius: float
+    """The largest spectral radius over all modes of disagreement, or the mean's if that is above 1."""
+    eigenvalue: float
+    """The eigenvalue of L (or of I−W) whose mode has that radius; 0 for the mean."""
+    reason: str
+    mean: float = 1.0
+    """The spectral radius of the agents' mean; 1 is a mean that stays where it is put."""
+    shrinkage: float = 0.0
+    """The spectral radius with γ = 1: `radius` itself, unless there is a power that matters."""
+    chatter: float | None = None
+    """About which size the entries under a power keep, since its slope at zero is infinite; None without one."""
+
+    @property
+    def margin(self) -> float:
+        """1 − radius; negative if unstable."""
+        return 1 - self.radius
+
+    @property
+    def settles(self) -> bool:
+        """Stable, and not only circling at a size where the method with γ = 1 would be unstable."""
+        return self.stable and self.shrinkage < 1
+
+    @property
+    def tenfold(self) -> float:
+        """Iterations until disagreement has shrunk tenfold; infinite if it does not."""
+        if not self.settles:
+            return math.inf
+        return math.log(10) / -math.log(self.shrinkage) if self.shrinkage > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The eigenvalues, of L or of I−W, that a method meets."""
+
+    matrix: str
+    values: Numbers
+
+    def pairs(self) -> tuple[Numbers, Numbers]:
+        """Each mode's eigenvalues of L and of I−W; the one that plays no part is zero."""
+        nothing = np.zeros_like(self.values)
+        return (self.values, nothing) if self.matrix == "L" else (nothing, self.values)
+
+
+def stability(
+    algorithm: Algorithm,
+    graph: Graph,
+    laplacian: str = "metropolis",
+    mixing: str = "metropolis",
+    curvature: float = 0.0,
+    mix_every: int = 1,
+) -> Stability:
+    """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x‖²/2.
+
+    Without a power: per eigenvalue λ > 0 the state follows a matrix. The method is stable if all their spectral
+    radii are below 1, so that disagreement dies out, and the radius of the mean (λ = 0) is not above 1.
+
+    With a power γ < 1, sign or clip: from far away σ is flat, |σ(a)| ≪ |a|. What it acts on plays no part there, so
+    that boundedness is decided by the rest of the step: on the gradient, by the recursion with h = 0; on the
+    direction of DSGPA, by |1 − ηαλ|, whatever β is. "Unstable" means unbounded from starts that are far enough out.
+    Near the solution the slope of σ is infinite, so that exact convergence cannot be had: entries under the power
+    keep about the size `chatter` = s^(−1/(1−γ)), s being the largest slope at which the linear recursion is stable.
+
+    Hyperparameters are those of iteration 0.
+
+    Args:
+        algorithm: the method.
+        graph: who talks to whom.
+        laplacian: kind of L.
+        mixing: kind of W.
+        curvature: h, the same for all agents.
+        mix_every: iterations from one exchange to the next.
+
+    >>> from peerdescent import graphs
+    >>> from peerdescent.algorithms import make
+    >>> stability(make("dsgpa-f"), graphs.parse("authors10"), "unit").stable
+    True
+    >>> stability(make("dsgpa-t"), graphs.parse("star:10"), "unit").reason
+    'the largest eigenvalue of L, 10, has spectral radius 2.61674'
+    """
+    met = modes(algorithm, graph, laplacian, mixing)
+    found = judge(algorithm, met, curvature, mix_every)
+    return replace(found, chatter=_chatter(algorithm, met, curvature, mix_every)) if found.stable else found
+
+
+def modes(algorithm: Algorithm, graph: Graph, laplacian: str = "metropolis", mixing: str = "metropolis") -> Modes:
+    """The modes of disagreement that a method meets on a graph."""
+    name = Equation(algorithm).matrix
+    wiring = Wiring.build(graph, laplacian, mixing, algorithm)
+    if graph.n == 1 or algorithm.common_start:
+        return Modes(name, np.zeros(0))
+    eye = scipy.sparse.eye_array(graph.n)
+    return Modes(name, _eigenvalues(wiring.laplacian if name == "L" else scipy.sparse.csr_array(eye - wiring.mixing)))
+
+
+def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, mix_every: int = 1) -> Stability:
+    """The verdict on modes that are known, without `chatter`."""
+    found = _Radii(Equation(algorithm), modes, curvature, mix_every)
+    mean, linear_mean = found.means(np.array([found.far, 1.0])).tolist()
+    radii = found.deciding()
+    linear = float((found.over(np.ones(1)) if found.equation.powers else radii).max(initial=0.0))
+    shrinkage = max(linear, linear_mean) if linear_mean > 1 + ROUNDING else linear
+    if mean > 1 + ROUNDING:
+        return Stability(False, mean, 0.0, f"the agents' mean itself has spectral radius {mean:.6g}", mean, shrinkage)
+    if not len(radii):
+        reason = "all agents hold the same x" if algorithm.common_start else "one agent cannot disagree"
+        return Stability(True, 0.0, 0.0, reason, mean, shrinkage)
+    worst = int(np.argmax(radii))
+    radius, value = float(radii[worst]), float(modes.values[worst])
+    ends = {float(modes.values.max()): "the largest", float(modes.values.min()): "the smallest"}
+    reason = (
+        f"{ends.get(value, 'an inner')} eigenvalue of {modes.matrix}, {value:.4g}, has spectral radius {radius:.6g}"
+    )
+    if found.equation.power_on_direction:
+        reason += " far from the solution, where the power makes its direction small"
+    return Stability(radius < 1, radius, value, reason, mean, shrinkage)
+
+
+def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, mix_every: int = 1) -> float:
+    """The eigenvalue of L (of I−W for methods that mix by W) up to which a method is stable, whatever the graph.
+
+    0 if it is unstable on every connected graph, infinity if it is stable on all. I−W has no eigenvalue beyond 2; the
+    smallest one of W is 1 minus the largest one of I−W.
+
+    >>> from peerdescent.algorithms import make
+    >>> round(stable_up_to(make("dsgpa-f")), 2), round(stable_up_to(make("dsgpa-t", dual="jacobi")), 2)
+    (6.06, 6.87)
+    >>> round(stable_up_to(make("d2")), 4)
+    1.3333
+    """
+    equation = Equation(algorithm)
+
+    def radii(values: ArrayLike) -> _Radii:
+        numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        return _Radii(equation, Modes(equation.matrix, numbers), curvature, mix_every)
+
+    grid = np.geomspace(1e-6, LARGEST[equation.matrix], 401)
+    found = radii(grid)
+    if found.means(np.array([found.far]))[0] > 1 + ROUNDING:
+        return 0.0
+    unstable = np.flatnonzero(found.deciding() >= 1)
+    if algorithm.common_start or not len(unstable):
+        return math.inf
+    first = int(unstable[0])
+    inside, outside = float(grid[first - 1]), float(grid[first])
+    return bisect(lambda value: bool(radii(value).deciding()[0] < 1), inside, outside) if first else 0.0
+
+
+class _Radii:
+    """The spectral radii of a method's recursion, per iteration, with powers replaced by a slope."""
+
+    def __init__(self, equation: Equation, modes: Modes, curvature: float, mix_every: int) -> None:
+        self.equation, self.modes, self.curvature, self.mix_every = equation, modes, curvature, mix_every
+        self.far = 0.0 if equation.powers else 1.0
+        """The slope that stands for the powers, if there are any, at a great distance."""
+
+    def deciding(self) -> Numbers:
+        """In each mode the radius that decides whether it stays bounded."""
+        if not self.equation.powers:
+            return self.over(np.ones(1)).ravel()
+        far = self.over(np.zeros(1), neutral=self.equation.power_on_direction).ravel()
+        creeping = self.over(np.array([FLAT])).ravel()
+        return np.where((far < 1) & (creeping >= 1), creeping, far)
+
+    def over(self, slopes: Numbers, neutral: bool = False) -> Numbers:
+        """The radii of disagreement, slopes × modes; `neutral` leaves out eigenvalues 1, which a power decides."""
+        shape = (len(slopes), len(self.modes.values))
+        if not shape[1]:
+            return np.zeros(shape)
+        lam, mu = (np.tile(values, len(slopes)) for values in self.modes.pairs())
+        periods = self._period(lam, mu, np.repeat(slopes, shape[1]))
+        moving = self.equation.moving
+        eigenvalues = np.linalg.eigvals(periods[:, moving][:, :, moving])
+        sizes = np.abs(eigenvalues)
+        sizes = np.where(np.abs(eigenvalues - 1) < ROUNDING, 0.0, sizes) if neutral else sizes
+        return np.asarray(sizes.max(axis=1).reshape(shape) ** (1 / self.mix_every), dtype=np.float64)
+
+    def means(self, slopes: Numbers) -> Numbers:
+        """The radii of the agents' mean on the states that it can reach: what is conserved stays zero there."""
+        basis = self._reachable()
+        periods = basis.T @ self._period(np.zeros_like(slopes), np.zeros_like(slopes), slopes) @ basis
+        return np.asarray(np.abs(np.linalg.eigvals(periods)).max(axis=1) ** (1 / self.mix_every), dtype=np.float64)
+
+    def _period(self, laplacian: Numbers, disagreement: Numbers, slopes: Numbers) -> Numbers:
+        return self.equation.period(laplacian, disagreement, self.curvature, slopes, self.mix_every)
+
+    def _reachable(self) -> Numbers:
+        """A basis of what the mean can reach from its start, by steps and by gradients."""
+        memory = self.equation.algorithm.memory().values()
+        start = np.array([1.0, *(0.0 if kind == "zero" else 1.0 for kind in memory)])
+        steps = [self.equation.step(0.0, 0.0, silent=silent) for silent in {False, self.mix_every > 1}]
+        moves = [step.closed(self.curvature)[0] for step in steps]
+        basis = _span(np.stack([start, *(step.gradient[0] for step in steps)], axis=1))
+        while (wider := _span(np.hstack([basis, *(move @ basis for move in moves)]))).shape[1] > basis.shape[1]:
+            basis = wider
+        return basis
+
+
+def _span(columns: Numbers) -> Numbers:
+    """An orthonormal basis of what the columns span, whatever their lengths."""
+    lengths = np.linalg.norm(columns, axis=0)
+    directions, sizes, _ = np.linalg.svd(columns[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
+    return np.asarray(directions[:, sizes > 1e-10 * sizes[0]], dtype=np.float64)
+
+
+def _chatter(algorithm: Algorithm, modes: Modes, curvature: float, mix_every: int) -> float | None:
+    """s^(−1/(1−γ)) with s the largest slope at which the linear recursion is stable; None if no power matters."""
+    equation = Equation(algorithm)
+    gammas = {node.gamma for node in equation.powers if isinstance(node, Power)}
+    matters = curvature > 0 or equation.power_on_direction
+    if not (matters and len(gammas) == 1 and all(isinstance(node, Power) for node in equation.powers)):
+        return None
+    found = _Radii(equation, modes, curvature, mix_every)
+    slopes = np.geomspace(FLAT, 1 / FLAT, 49)
+    for _ in range(3):  # each grid 48 times as fine as the one before
+        calm = (found.over(slopes) < 1).all(axis=1) & (found.means(slopes) <= 1 + ROUNDING)
+        if calm.all():
+            return 0.0
+        first = max(1, int(np.argmin(calm)))
+        slopes = np.geomspace(slopes[first - 1], slopes[first], 49)
+    return float(slopes[0] ** (-1 / (1 - gammas.pop())))
+
+
+def bisect(good: Callable[[float], bool], inside: float, outside: float, digits: float = 1e-10) -> float:
+    """The last good value between one that is good and one that is not, both positive."""
+    while abs(outside / inside - 1) > digits:
+        middle = math.sqrt(inside * outside)
+        inside, outside = (middle, outside) if good(middle) else (inside, middle)
+    return float(inside)
+
+
+def _eigenvalues(matrix: scipy.sparse.csr_array) -> Numbers:
+    """The positive eigenvalues; for large graphs a grid between the extreme ones."""
+    n = matrix.shape[0]
+    if n <= DENSE_UP_TO:
+        return np.asarray(np.linalg.eigvalsh(matrix.toarray())[1:], dtype=np.float64)
+    ends = spectrum(matrix, scipy.sparse.csr_array(scipy.sparse.eye_array(n) - matrix))
+    return np.linspace(ends.rho2, ends.rho, 200)

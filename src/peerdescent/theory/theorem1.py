@@ -1,0 +1,78 @@
+"""Theorem 1 of the paper: its parameters, and whether given ones satisfy its conditions."""
+
+from __future__ import annotations
+
+import math
+
+from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.errors import InputError
+from peerdescent.graphs import Graph, spectrum
+
+SHARE = 0.99
+"""How much of its bound κ₂ takes."""
+
+
+def theorem1_parameters(
+    graph: Graph, iterations: int, laplacian: str = "metropolis", kappa1: float | None = None
+) -> dict[str, float]:
+    """Parameters that satisfy the conditions of Theorem 1: safe, and slow.
+
+    κ₁ > 1/ρ₂ + 1,  0 < κ₂ < min{((κ₁−1)ρ₂ − 1)/(ρ + (2κ₁²+1)ρ² + 1), 1/5},  β = κ₂√(T/n), α = κ₁β, η = κ₂/β;
+    needs T > n³. κ₁ maximises the bound on κ₂ unless given; κ₂ is 99 % of the bound.
+
+    >>> from peerdescent import graphs
+    >>> values = theorem1_parameters(graphs.parse("ring:3"), iterations=1000)
+    >>> round(values["eta"], 4), values["kappa1"] > 2
+    (0.0548, True)
+    """
+    ends = spectrum(graph.laplacian(laplacian), graph.mixing())
+    return parameters_for(ends.rho, ends.rho2, graph.n, iterations, kappa1)
+
+
+def parameters_for(rho: float, rho2: float, n: int, iterations: int, kappa1: float | None = None) -> dict[str, float]:
+    """Theorem 1's parameters for a Laplacian whose largest and smallest positive eigenvalues are known."""
+    if n < 2:
+        raise InputError("Theorem 1 speaks of at least two agents.")
+    if iterations <= n**3:
+        raise InputError(f"Theorem 1 needs more than n³ = {n**3} iterations, not {iterations}.")
+    low = 1 / rho2 + 1
+    if kappa1 is None:
+        # (k₁−low)/(a+bk₁²) is largest at k₁ = low + √(low² + a/b)
+        kappa1 = low + math.sqrt(low**2 + (rho + rho**2 + 1) / (2 * rho**2))
+    if not kappa1 > low:
+        raise InputError(f"kappa1 = {kappa1:g}: Theorem 1 needs more than 1/ρ₂ + 1 = {low:g} on this graph.")
+    kappa2 = SHARE * kappa2_bound(kappa1, rho, rho2)
+    beta = kappa2 * math.sqrt(iterations / n)
+    return {"kappa1": kappa1, "kappa2": kappa2, "alpha": kappa1 * beta, "beta": beta, "eta": kappa2 / beta}
+
+
+def kappa2_bound(kappa1: float, rho: float, rho2: float) -> float:
+    """What κ₂ must stay below: min{((κ₁−1)ρ₂ − 1)/(ρ + (2κ₁²+1)ρ² + 1), 1/5}."""
+    return min(((kappa1 - 1) * rho2 - 1) / (rho + (2 * kappa1**2 + 1) * rho**2 + 1), 0.2)
+
+
+def theorem1_failing(algorithm: Algorithm, rho: float, rho2: float, n: int, iterations: int) -> list[str]:
+    """The conditions of Theorem 1 that a method does not satisfy, in words; none if the theorem applies.
+
+    >>> from peerdescent.algorithms import make
+    >>> theorem1_failing(make("dsgpa-f-pb"), rho=4.0, rho2=2.0, n=4, iterations=50)[0]
+    'T > n³ = 64'
+    """
+    if not isinstance(algorithm, DSGPA) or algorithm.power_on != "gradient":
+        return ["Theorem 1 speaks of DSGPA-F-PB alone"]
+    h = algorithm.hyperparameters(0)
+    if n < 2 or h["beta"] == 0:
+        return ["Theorem 1 speaks of at least two agents and a positive β"]
+    k1, k2, T = h["alpha"] / h["beta"], h["eta"] * h["beta"], max(1, iterations)
+    bound, step = kappa2_bound(k1, rho, rho2), math.sqrt(n / T)
+    room = f"{bound:.4g}" if bound > 0 else "a bound which is negative with this κ₁"
+    conditions = {
+        f"T > n³ = {n**3}": iterations > n**3,
+        f"κ₁ = α/β = {k1:.4g} > 1/ρ₂ + 1 = {1 / rho2 + 1:.4g}": k1 > 1 / rho2 + 1,
+        f"κ₂ = ηβ = {k2:.4g} < {room}": 0 < k2 < bound,
+        f"η = {h['eta']:.4g} = √(n/T) = {step:.4g}": math.isclose(h["eta"], step, rel_tol=0.01),
+        "γ in [1/2, 1]": 0.5 <= algorithm.gamma <= 1,
+        "fixed parameters (ε = 0)": algorithm.epsilon == 0,
+        "the printed dual order (jacobi)": algorithm.dual == "jacobi",
+    }
+    return [condition for condition, holds in conditions.items() if not holds]

@@ -1,0 +1,176 @@
+"""What `theory.stability` foretells, against the engine's own updates on more than 1,000 random cases.
+
+A case is a graph, a method of the registry with random values, kinds of L and W, a curvature, and how often messages
+travel. Cases within 2 % of the boundary, |radius − 1| ≤ 0.02 for the radius that decides, are drawn again: some
+thousand iterations cannot tell them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from peerdescent import algorithms, graphs, theory
+from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.engine.network import Wiring
+from peerdescent.engine.update import initial_state, make_update
+from peerdescent.schedules import Inverse
+from peerdescent.theory.recursion import Equation
+from peerdescent.theory.stability import judge, modes
+
+pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore")]
+
+CASES, BAND, ITERATIONS, LOOK = 1120, 0.02, 4000, 250
+METHODS = tuple(algorithms.PRESETS)
+GRAPHS: tuple[Callable[[Any], str], ...] = (
+    lambda r: f"path:{r.integers(2, 16)}",
+    lambda r: f"star:{r.integers(3, 16)}",
+    lambda r: f"ring:{r.integers(3, 16)}",
+    lambda r: f"complete:{r.integers(2, 13)}",
+    lambda r: f"grid:{r.integers(2, 4)}:{r.integers(2, 6)}",
+    lambda r: f"hypercube:{r.integers(1, 4)}",
+    lambda r: f"exponential:{r.integers(4, 16)}",
+    lambda r: f"er:{r.integers(4, 16)}:{r.uniform(0.4, 0.9):.2f}:seed={r.integers(1000)}",
+    lambda r: f"regular:{2 * r.integers(3, 8)}:3:seed={r.integers(1000)}",
+    lambda r: f"ba:{r.integers(4, 16)}:2:seed={r.integers(1000)}",
+    lambda r: f"geometric:{r.integers(4, 16)}:0.7:seed={r.integers(1000)}",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    method: Algorithm
+    graph: graphs.Graph
+    laplacian: str
+    mixing: str
+    curvature: float
+    mix_every: int
+
+    def verdict(self) -> theory.Stability:
+        kinds = (self.laplacian, self.mixing)
+        return theory.stability(self.method, self.graph, *kinds, self.curvature, self.mix_every)
+
+
+def log_uniform(random: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(random.uniform(np.log(low), np.log(high))))
+
+
+def draw(name: str, random: np.random.Generator) -> Case:
+    """A case anywhere; step sizes are drawn by the products that matter, over three decades."""
+    graph = graphs.parse(GRAPHS[random.integers(len(GRAPHS))](random))
+    laplacian = str(random.choice(["unit", "metropolis", "unit:0.3", "metropolis:2"]))
+    mixing = str(random.choice(["metropolis", "metropolis", "lazy", "max-degree"]))
+    rho = float(np.linalg.eigvalsh(graph.laplacian(laplacian).toarray())[-1])
+    eta, pull = log_uniform(random, 0.01, 1), log_uniform(random, 0.02, 8)
+    curvature = 0.0 if random.random() < 0.3 else log_uniform(random, 0.02, 20) / eta
+    values: dict[str, Any] = {"eta": eta}
+    power: float | None = float(random.choice([0.0, 0.3, 0.5, 0.7, 0.8]))
+    if name.startswith("dsgpa"):
+        values |= {"alpha": pull / (eta * rho), "beta": np.sqrt(log_uniform(random, 0.002, 8) / rho) / eta}
+        values["dual"] = str(random.choice(["jacobi", "gauss-seidel"]))
+        if "pb" in name:
+            values["gamma"], power = power, None
+    elif name == "d-sgd-2":
+        decay = float(random.choice([0.0, 1e-5]))
+        values = {"alpha": Inverse(eta, decay), "beta": Inverse(pull / rho, decay, 0.3)}
+    elif name in ("dm-sgd", "d-asg"):
+        values["beta"] = 1 - log_uniform(random, 0.03, 1) if random.random() < 0.7 else log_uniform(random, 1.0, 2.0)
+    method = algorithms.make(name, power if power is not None and random.random() < 0.25 else None, **values)
+    return Case(name, method, graph, laplacian, mixing, curvature, int(random.choice([1, 1, 1, 2, 3])))
+
+
+def nearer(case: Case, random: np.random.Generator) -> Case:
+    """The same case with one of its numbers moved close to where it turns stable or unstable, if it does."""
+    names = [*case.method.rates, *(["curvature"] if case.curvature else [])]
+    name = str(random.choice(names))
+
+    def moved(factor: float) -> Case:
+        if name == "curvature":
+            return replace(case, curvature=factor * case.curvature)
+        rate = getattr(case.method, name)
+        scaled = replace(rate, base=factor * rate.base) if isinstance(rate, Inverse) else factor * rate
+        return replace(case, method=replace(case.method, **{name: scaled}))
+
+    met = modes(case.method, case.graph, case.laplacian, case.mixing)
+
+    def stable_at(factor: float) -> bool:
+        other = moved(factor)
+        return judge(other.method, met, other.curvature, other.mix_every).stable
+
+    factors = np.geomspace(0.03, 30, 16)
+    stable = [stable_at(factor) for factor in factors]
+    turns = np.flatnonzero(np.diff(stable))
+    if not len(turns):
+        return case
+    inside, outside = factors[turns[0]], factors[turns[0] + 1]
+    for _ in range(7):
+        middle = np.sqrt(inside * outside)
+        inside, outside = (middle, outside) if stable_at(middle) == stable[turns[0]] else (inside, middle)
+    return moved(float(inside * np.exp(random.choice([-1, 1]) * log_uniform(random, 0.02, 0.5))))
+
+
+def too_close(case: Case, verdict: theory.Stability) -> bool:
+    free = case.curvature == 0 or bool(Equation(case.method).powers)  # then the mean's radius is 1 by right
+    return abs(verdict.margin) <= BAND or (not free and abs(verdict.mean - 1) <= BAND)
+
+
+def runs_away(case: Case, verdict: theory.Stability, seed: int) -> bool | None:
+    """Whether the engine's update runs away from a random start; None if it cannot be told."""
+    powered, scale = bool(Equation(case.method).powers), 1.0
+    if powered:  # far away, where a power has a slope below 1e-7, and beyond where it circles
+        gamma = next(node.gamma for node in Equation(case.method).powers)
+        scale = 1e7 ** (1 / (1 - gamma)) * 1e3 * max(1.0, verdict.chatter or 0.0)
+    random = np.random.default_rng(seed)
+    start, kick = (scale * torch.from_numpy(random.standard_normal((case.graph.n, 1))) for _ in range(2))
+    wiring = Wiring.build(case.graph, case.laplacian, case.mixing, case.method)
+    network = wiring.network(torch.float64, torch.device("cpu"))
+    update = make_update(case.method, initial_state(case.method, start), network, mix_every=case.mix_every)
+    before, now, largest = float(start.abs().max()), 1.0, 0.0
+    for k in range(ITERATIONS):
+        torch.mul(update.begin(k), case.curvature, out=update.gradient)
+        update.gradient.add_(kick, alpha=float(k == 0))  # wakes what only gradients can move
+        update.finish(k)
+        if (k + 1) % LOOK == 0:
+            x = update.state["x"]
+            now = float((x - x.mean() if case.curvature == 0 else x).abs().max()) / before
+            largest = max(largest, float(x.abs().max()) / before if x.isfinite().all() else np.inf)
+            if largest > 1e12 or (case.curvature > 0 and now < 1e-12):
+                break
+    if largest > 1e6:
+        return True
+    return False if now < (1e3 if powered else 1e-3) else None
+
+
+def test_stability_foretells_what_the_engine_does() -> None:
+    judged: Counter[tuple[str, bool]] = Counter()
+    orders: Counter[tuple[str, bool]] = Counter()
+    wrong, seed = [], 0
+    while judged.total() < CASES:
+        seed += 1
+        random = np.random.default_rng((11, seed))
+        name = METHODS[seed % len(METHODS)]
+        case = draw(name, random)
+        case = nearer(case, random) if random.random() < 0.5 else case
+        verdict = case.verdict()
+        if too_close(case, verdict):
+            continue
+        away = runs_away(case, verdict, seed)
+        judged[name, verdict.stable] += 1
+        if isinstance(case.method, DSGPA):
+            orders[case.method.dual, verdict.stable] += 1
+        if away is not (not verdict.stable):
+            wrong.append(f"{seed}: {case} ran away: {away}, foretold: {verdict}")
+    counts = {name: (judged[name, True], judged[name, False]) for name in METHODS}
+    assert not wrong, f"{len(wrong)} of {judged.total()} wrong; stable and unstable cases per method {counts}: {wrong}"
+    assert min(sum(pair) for pair in counts.values()) >= 40, counts
+    for verdict_ in (True, False):
+        assert sum(judged[name, verdict_] for name in METHODS) >= 300, counts
+        assert min(judged[name, verdict_] for name in METHODS) >= 10, counts
+        assert min(orders[dual, verdict_] for dual in ("jacobi", "gauss-seidel")) >= 50, orders

@@ -1,0 +1,96 @@
+"""Theorem 1's parameters against its inequalities, and Lemma 1 as it should read."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peerdescent import InputError, algorithms, graphs, theory
+from peerdescent.transforms import power
+
+
+def test_theorem_1s_parameters_satisfy_its_inequalities_on_200_random_graphs() -> None:
+    random = np.random.default_rng(1)
+    for seed in range(200):
+        n = int(random.integers(2, 15))
+        graph = graphs.erdos_renyi(n, float(random.uniform(0.4, 1)), seed=seed)
+        T = n**3 + int(random.integers(1, 10**6))
+        kind = ("unit", "metropolis")[seed % 2]
+        values = theory.theorem1_parameters(graph, T, kind)
+        eigenvalues = np.linalg.eigvalsh(graph.laplacian(kind).toarray())
+        rho, rho2, k1, k2 = eigenvalues[-1], eigenvalues[1], values["kappa1"], values["kappa2"]
+        assert k1 > 1 / rho2 + 1
+        assert 0 < k2 < min(((k1 - 1) * rho2 - 1) / (rho + (2 * k1**2 + 1) * rho**2 + 1), 0.2)
+        assert values["beta"] == pytest.approx(k2 * math.sqrt(T / n))
+        assert values["alpha"] == pytest.approx(k1 * values["beta"])
+        assert values["eta"] == pytest.approx(math.sqrt(n / T))
+        for other in (0.98 * k1, 1.02 * k1):  # κ₁ is where the bound on κ₂ is largest
+            if other > 1 / rho2 + 1:
+                assert theory.theorem1_parameters(graph, T, kind, other)["kappa2"] <= k2 * (1 + 1e-9)
+
+
+def test_theorem_1s_parameters_are_stable_in_the_printed_order_on_random_graphs() -> None:
+    for seed in range(50):
+        n = 2 + seed % 12
+        graph = graphs.erdos_renyi(n, 0.6, seed=seed)
+        values = theory.theorem1_parameters(graph, n**3 + 10 ** (seed % 6))
+        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")))
+        assert theory.stability(method, graph).stable
+
+
+def test_theorem_1s_parameters_are_slow_however_long_the_run_is() -> None:
+    graph = graphs.parse("authors10")
+    slow = []
+    for T in (10**4, 10**6):
+        values = theory.theorem1_parameters(graph, T, "unit")
+        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")))
+        slow.append(theory.stability(method, graph, "unit").tenfold)
+    assert slow[0] == pytest.approx(slow[1], rel=1e-6)  # ηα = κ₁κ₂ and ηβ = κ₂ do not depend on T
+    assert slow[0] > 3000
+    assert theory.stability(algorithms.make("dsgpa-t"), graph, "unit").tenfold < 100
+
+
+def test_the_papers_experiments_do_not_satisfy_the_theorem() -> None:
+    failing = theory.theorem1_failing(algorithms.make("dsgpa-f-pb"), rho=5.17, rho2=0.158, n=10, iterations=30000)
+    assert "κ₁ = α/β = 0.25" in failing[0]
+    assert "κ₂ = ηβ = 0.6" in failing[1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "iterations", "kappa1", "words"),
+    [
+        ("ring:10", 1000, None, "more than n³ = 1000 iterations, not 1000"),
+        ("ring:4", 100, 1.0, "needs more than"),
+        ("ring:1", 9, None, "two agents"),
+    ],
+)
+def test_infeasible_requests_get_a_sentence(spec: str, iterations: int, kappa1: float | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        theory.theorem1_parameters(graphs.parse(spec), iterations, kappa1=kappa1)
+
+
+def test_a_graph_in_pieces_gets_a_sentence() -> None:
+    with pytest.raises(InputError, match="falls into 2 parts"):
+        theory.theorem1_parameters(graphs.Graph(4, ((0, 1), (2, 3))), 1000)
+
+
+@given(
+    g=st.lists(st.floats(1e-50, 1e6).flatmap(lambda a: st.sampled_from([a, -a, 0.0])), min_size=1, max_size=30),
+    gamma=st.floats(0.5, 1),
+)
+def test_the_corrected_lemma_holds(g: list[float], gamma: float) -> None:
+    left = float(np.sum(power(np.array(g), gamma) ** 2))
+    assert left <= theory.corrected_lemma1_bound(g, gamma) * (1 + 1e-9)
+
+
+@given(size=st.floats(1e-6, 1e6), p=st.integers(1, 30), gamma=st.floats(0.5, 1))
+def test_the_corrected_lemma_is_sharp_for_equal_entries(size: float, p: int, gamma: float) -> None:
+    g = np.full(p, size)
+    assert float(np.sum(power(g, gamma) ** 2)) == pytest.approx(theory.corrected_lemma1_bound(g, gamma))
+
+
+@given(size=st.floats(1e-9, 0.5), gamma=st.floats(0.5, 0.95))
+def test_lemma_1_as_printed_fails_for_every_small_number(size: float, gamma: float) -> None:
+    assert power(np.array([size]), gamma)[0] ** 2 > size**2  # for p = 1 every norm is the absolute value
