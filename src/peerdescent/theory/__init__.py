@@ -3,6 +3,7 @@
 Pure functions of equations, spectra and numbers; nothing here runs a problem. docs/theory.md derives them.
 """
 
+from peerdescent.theory.fixed_points import fixed_point
 from peerdescent.theory.powerball import corrected_lemma1_bound
 from peerdescent.theory.ranges import nearest_stable, stable_range
 from peerdescent.theory.recursion import recursion
@@ -12,6 +13,7 @@ from peerdescent.theory.theorem1 import theorem1_failing, theorem1_parameters
 __all__ = [
     "Stability",
     "corrected_lemma1_bound",
+    "fixed_point",
     "nearest_stable",
     "recursion",
     "stability",

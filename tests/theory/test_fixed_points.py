@@ -1,0 +1,168 @@
+"""Where methods come to rest, against long runs of the engine on quadratic costs that differ from agent to agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peerdescent import InputError, algorithms, graphs, theory, train
+from peerdescent.algorithms import DSGPA, make
+from peerdescent.problems import Quadratic, quadratic
+from peerdescent.transforms import Clip, Powerball, power
+
+GRAPH = graphs.parse("er:5:0.6:seed=2")
+K3 = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
+
+
+def diagonal(seed: int = 3, agents: int = 5) -> Quadratic:
+    random = np.random.default_rng(seed)
+    return Quadratic(A=random.uniform(0.3, 2, (agents, 2)), c=random.normal(size=(agents, 2)))
+
+
+def full(seed: int = 4, agents: int = 5) -> Quadratic:
+    return quadratic(agents, 2, condition=5, seed=seed)
+
+
+def limit(method: algorithms.Algorithm, problem: Quadratic, iterations: int = 6000) -> np.ndarray:
+    """Where the engine ends."""
+    settings_: dict[str, Any] = {"dtype": "float64", "laplacian": "unit", "eval_every": iterations, "per_agent": False}
+    return np.asarray(train(problem, GRAPH, method, iterations=iterations, **settings_).x)
+
+
+METHODS: dict[str, dict[str, float]] = {
+    "dsgpa-f": {"eta": 0.05, "alpha": 5.0, "beta": 3.0},
+    "d2": {"eta": 0.05},
+    "d-sgt-1": {"eta": 0.05},
+    "d-sgt-2": {"eta": 0.05},
+    "d-sgd-1": {"eta": 0.05},
+    "d-sgd-2": {"alpha": 0.05, "beta": 0.2},
+    "dm-sgd": {"eta": 0.02, "beta": 0.8},
+    "d-asg": {"eta": 0.02, "beta": 0.5},
+}
+TOGETHER = ("dsgpa-f", "d2", "d-sgt-1", "d-sgt-2")
+
+
+@pytest.mark.parametrize("problem", [diagonal(), full()], ids=["diagonal", "full"])
+@pytest.mark.parametrize("gamma", [1.0, 0.7, 0.5])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_long_runs_end_there(name: str, gamma: float, problem: Quadratic) -> None:
+    method = make(name, gamma, **METHODS[name])
+    found = theory.fixed_point(method, problem, GRAPH, "unit")
+    np.testing.assert_allclose(limit(method, problem), found, rtol=0, atol=1e-9)
+    together = np.ptp(found, axis=0).max() == 0
+    assert together == (name in TOGETHER)
+    off = np.abs(found.mean(axis=0) - problem.optimum().numpy()).max()
+    assert (off < 1e-9) == (gamma == 1 and name in TOGETHER)  # the others are beside the optimum
+
+
+@pytest.mark.parametrize("dual", ["jacobi", "gauss-seidel"])
+@pytest.mark.parametrize("gamma", [0.9, 0.7, 0.5])
+@pytest.mark.parametrize("problem", [diagonal(), full()], ids=["diagonal", "full"])
+def test_the_papers_method_and_the_exact_one(dual: Any, gamma: float, problem: Quadratic) -> None:
+    biased, exact = (
+        DSGPA(0.01, 5.0, 5.0, gamma, dual=dual, power_on=where)  # type: ignore[arg-type]
+        for where in ("gradient", "direction")
+    )
+    np.testing.assert_allclose(limit(biased, problem), theory.fixed_point(biased, problem, GRAPH, "unit"), atol=1e-8)
+    optimum = theory.fixed_point(exact, problem, GRAPH, "unit")
+    np.testing.assert_allclose(optimum, np.tile(problem.optimum().numpy(), (5, 1)), atol=1e-12)
+    np.testing.assert_allclose(limit(exact, problem), optimum, atol=3e-3)  # it circles there
+
+
+@pytest.mark.parametrize(("gamma", "value"), [(1.0, 1 / 3), (0.7, 0.2709), (0.5, 0.2)])
+def test_three_agents(gamma: float, value: float) -> None:
+    # (1−x)^γ = 2x^γ, so x = 1/(1 + 2^(1/γ))
+    graph = graphs.complete(3)
+    biased = theory.fixed_point(make("dsgpa-f-pb", gamma=gamma), K3, graph)
+    np.testing.assert_allclose(biased, value, atol=5e-5)
+    np.testing.assert_allclose(biased, 1 / (1 + 2 ** (1 / gamma)), atol=1e-14)
+    exact = theory.fixed_point(make("dsgpa-f-pb-exact", gamma=gamma), K3, graph)
+    np.testing.assert_allclose(exact, 1 / 3, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:gamma")
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    agents=st.integers(2, 8),
+    p=st.integers(1, 4),
+    gamma=st.floats(0.3, 1),
+    condition=st.floats(1, 300),
+    spread=st.floats(0.01, 100),
+)
+def test_powered_gradients_balance_whatever_the_costs(
+    seed: int, agents: int, p: int, gamma: float, condition: float, spread: float
+) -> None:
+    problem = quadratic(agents, p, condition=condition, spread=spread, seed=seed)
+    graph = graphs.complete(agents)
+    for method in (make("dsgpa-f-pb", gamma=gamma), make("d-sgd-1", gamma)):
+        x = theory.fixed_point(method, problem, graph)
+        u = power(np.einsum("npq,nq->np", problem.A.numpy(), x - problem.c.numpy()), gamma)
+        assert np.abs(u.sum(axis=0)).max() <= 1e-7 * np.abs(u).max()
+        if method.common_start or isinstance(method, DSGPA):
+            assert np.ptp(x, axis=0).max() == 0
+        else:  # Wx − ηu = x
+            rest = graph.mixing() @ x - 0.1 * u - x
+            assert np.abs(rest).max() <= 1e-7 * np.abs(u).max()
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.6])
+def test_bisection_and_newtons_method_agree(gamma: float) -> None:
+    # one entry off the diagonal, too small to matter, changes the way
+    plain = diagonal()
+    A = plain.A.numpy().copy()
+    A[0, 0, 1] = A[0, 1, 0] = 1e-14
+    method = make("dsgpa-f-pb", gamma=gamma)
+    ways = [theory.fixed_point(method, Quadratic(A=matrix, c=plain.c.numpy()), GRAPH) for matrix in (plain.A, A)]
+    np.testing.assert_allclose(*ways, atol=1e-10)
+
+
+def test_costs_that_only_together_have_a_minimum() -> None:
+    flat = Quadratic(A=[[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], c=[[1.0, 9.0], [9.0, 2.0], [0.0, 9.0]])
+    found = theory.fixed_point(make("dsgpa-f-pb", gamma=0.5), flat, graphs.complete(3))
+    # in the first coordinate √(1−x) = √(3x), in the second only one agent cares
+    np.testing.assert_allclose(found, [[0.25, 2.0]] * 3, atol=1e-12)
+
+
+def test_without_a_dual_variable_the_agents_stay_apart() -> None:
+    for where in ("gradient", "direction"):
+        method = DSGPA(0.02, 5.0, 0.0, 0.7, power_on=where)  # type: ignore[arg-type]
+        found = theory.fixed_point(method, diagonal(), GRAPH, "unit")
+        np.testing.assert_allclose(limit(method, diagonal()), found, atol=1e-9)
+        assert np.ptp(found, axis=0).max() > 0.01
+
+
+def test_a_centre_is_not_biased_by_a_power() -> None:
+    found = theory.fixed_point(make("c-sgd", 0.5), full(), GRAPH)
+    np.testing.assert_allclose(found, np.tile(full().optimum().numpy(), (5, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem", "graph", "words"),
+    [
+        (make("dsgpa-f"), K3, graphs.ring(4), "3 agents and the graph 4"),
+        (make("d-sgd-1", transform=Clip(1.0)), K3, graphs.ring(3), "only powers"),
+        (make("dsgpa-f"), Quadratic(A=np.zeros((3, 1)), c=np.zeros((3, 1))), graphs.ring(3), "singular"),
+        (make("d-sgd-1"), Quadratic(A=np.zeros((3, 1)), c=np.ones((3, 1))), graphs.ring(3), "singular"),
+    ],
+)
+def test_what_has_no_fixed_point_gets_a_sentence(method: Any, problem: Any, graph: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        theory.fixed_point(method, problem, graph)
+
+
+@pytest.mark.filterwarnings("ignore:gamma")
+def test_signs_have_no_single_fixed_point() -> None:
+    for method in (make("dsgpa-f-pb", gamma=0.0), make("d-sgd-1", 0.0)):
+        with pytest.raises(InputError, match="whole interval"):
+            theory.fixed_point(method, K3, graphs.ring(3))
+
+
+@pytest.mark.filterwarnings("ignore:gamma")
+def test_powers_multiply() -> None:
+    twice, once = make("d-sgt-1", transform=Powerball(0.5).then(Powerball(0.8))), make("d-sgt-1", powerball=0.4)
+    np.testing.assert_allclose(*(theory.fixed_point(m, diagonal(), GRAPH) for m in (twice, once)), atol=1e-12)
