@@ -97,9 +97,10 @@ Load = Annotated[
 Out = Annotated[Path | None, typer.Option(help="The run folder; a new one below runs/ unless given.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse a method that is unstable on the graph.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse a method that is unstable or only circles.")]
 Workers = Annotated[int, typer.Option(metavar="N", help="Share the agents among N local processes: the same result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+FigureFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the graph into a .png, .svg or .pdf file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -179,16 +180,21 @@ def compare(**given: Any) -> None:
 
 @app.command(
     epilog="Examples: `peerdescent explain quickstart` · `peerdescent explain -a dsgpa-f --graph star:10` "
-    "· `peerdescent explain experiment.toml --json`"
+    "· `peerdescent explain experiment.toml --json` · `peerdescent explain quickstart --figure graph.svg`"
 )
 @_with_flags
-def explain(**given: Any) -> None:
+def explain(*, figure: FigureFile = None, **given: Any) -> None:
     """Tell before a run: the graph's facts, traffic, stability and its cures, and whether Theorem 1 applies."""
     experiment = _experiment(given)
     facts = [facts_of(experiment, name) for name in experiment.algorithms]
+    if figure is not None:
+        from peerdescent.report import drawing
+
+        drawing.save_as(drawing.topology(experiment.make_graph()), figure)
     if given["as_json"]:
         print(json.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
         return
+    console.show_graph(experiment.make_graph())
     for entry in facts:
         console.show_facts(entry)
 
@@ -315,7 +321,7 @@ def _root(
 
 def main() -> None:
     """Run the command line: one sentence instead of a traceback, and an exit code that says what happened."""
-    warnings.showwarning = lambda message, *_: errors.print(f"note: {message}", markup=False)
+    warnings.showwarning = _note_once()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows ? in their place
@@ -333,6 +339,18 @@ def main() -> None:
         _fail(f"{error.filename or 'the run'}: {error.strerror or error}.", PeerdescentError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("stopped; a run goes on with --resume.", 130)
+
+
+def _note_once() -> Callable[..., None]:
+    """Shows warnings as notes, the same one once, however many methods it comes from."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            errors.print(f"note: {message}", markup=False)
+
+    return show
 
 
 def _fail(message: str, code: int) -> None:

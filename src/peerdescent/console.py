@@ -25,6 +25,7 @@ from peerdescent.engine.placement import Placement
 from peerdescent.engine.workers import workers
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment
+from peerdescent.graphs import Graph
 
 if TYPE_CHECKING:
     from peerdescent.experiments.runner import Outcome
@@ -141,7 +142,7 @@ def foretell(console: Console, experiment: Experiment, strict: bool) -> None:
     for name in experiment.algorithms:
         found = explain.stability(experiment, name)
         text = explain.sentence(name, found)
-        if found["stable"] is not False:
+        if found["settles"] is not False:
             console.print(text, markup=False)
         elif strict:
             raise InputError(f"{text}.")
@@ -149,28 +150,74 @@ def foretell(console: Console, experiment: Experiment, strict: bool) -> None:
             warnings.warn(text, stacklevel=2)
 
 
+def show_graph(graph: Graph) -> None:
+    """A small graph as dots, for a person."""
+    if drawn := explain.picture(graph):
+        Console(highlight=False, markup=False, emoji=False).print(f"{graph}\n{drawn}\n")
+
+
 def show_facts(facts: dict[str, Any]) -> None:
     """The facts of one method, for a person."""
-    console, graph, stable = Console(highlight=False, emoji=False), facts["graph"], facts["stability"]
-    degrees = " to ".join(map(str, graph["degrees"]))
+    graph, stable = facts["graph"], facts["stability"]
+    low, high = graph["degrees"]
+    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    verdict, condition = explain.sentence(facts["algorithm"], stable), stable.get("condition", "")
     lines = {
-        "graph": f"{graph['agents']} agents, {graph['edges']} edges, degrees {degrees}, diameter {graph['diameter']}",
-        "spectrum": f"ρ(L) = {graph['rho']:.4g}, ρ₂(L) = {graph['rho2']:.4g}, λmin(W) = {graph['lambda_min']:.4g}, "
-        f"gap {graph['gap']:.4g}",
-        "traffic": f"{facts['vectors_per_edge']} vector(s) over every edge, each way, in every iteration",
-        "stability": explain.sentence(facts["algorithm"], stable),
-        "because": stable["reason"],
+        "graph": f"{graph['agents']} agents, {graph['edges']} edges, {degrees}, diameter {graph['diameter']}",
+        "spectrum": f"ρ(L) = {graph['rho']:.4g}, ρ₂(L) = {graph['rho2']:.4g}, "
+        f"λmin(W) = {round(graph['lambda_min'], 12) + 0.0:.4g}, gap {graph['gap']:.4g}",
+        "traffic": _traffic(facts["traffic"]),
+        "stability": verdict,
+        "because": "" if stable["reason"] in verdict else stable["reason"],
+        "condition": "" if condition in verdict else condition,
+        "stable while": _ranges(stable["ranges"]),
         "cures, one at a time": ", ".join(f"{key} = {value:.4g}" for key, value in stable["cures"].items()),
-        "Theorem 1": "its conditions hold"
-        if facts["theorem1"]["holds"]
-        else "its conditions fail: " + "; ".join(facts["theorem1"]["failing"]),
+        **_theorem1(facts["theorem1"]),
         "notes": "; ".join(facts["notes"]),
     }
     table = Table(box=None, show_header=False, pad_edge=False, title=facts["algorithm"], title_justify="left")
     for label, text in lines.items():
         if text:
             table.add_row(label, Text(text))
-    console.print(table)
+    Console(highlight=False, emoji=False).print(table, "")
+
+
+def _traffic(sent: dict[str, Any]) -> str:
+    from peerdescent.report.tables import human_bytes
+
+    if not sent["vectors_per_edge"]:
+        return "nothing travels on the graph"
+    ends = [human_bytes(number) for number in sent["bytes_per_iteration"]]
+    often = "iteration" if sent["mix_every"] == 1 else f"{sent['mix_every']} iterations"
+    count = "1 vector" if sent["vectors_per_edge"] == 1 else f"{sent['vectors_per_edge']} vectors"
+    spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    mean = " on average" * (sent["mix_every"] > 1)
+    vectors = f"{count} of {sent['dimension']:,} numbers to each neighbour"
+    return f"{vectors} every {often}: {spread} per agent and iteration{mean}"
+
+
+def _ranges(found: dict[str, Any]) -> str:
+    """How far each step size may go by itself; the curvature of the costs, which is not known, adds its own limits."""
+    each = ", ".join(_between(name, *ends) for name, ends in found.items())
+    return f"{each} (one at a time; costs flat)" if each else ""
+
+
+def _between(name: str, low: float, high: float | None) -> str:
+    """The interval in which a step size may be changed by itself."""
+    if high is None:
+        return f"{name} > {low:.4g}" if low else f"any {name}"
+    return f"{low:.4g} < {name} < {high:.4g}" if low else f"{name} < {high:.4g}"
+
+
+def _theorem1(found: dict[str, Any]) -> dict[str, str]:
+    values = found["parameters"]
+    asked = f"κ₁ = {values['kappa1']:.4g}, κ₂ = {values['kappa2']:.4g}: " if values else ""
+    asked += ", ".join(f"{name} = {values[name]:.4g}" for name in ("eta", "alpha", "beta")) if values else ""
+    fails = "its conditions fail: " + "; ".join(found["failing"])
+    return {
+        "Theorem 1": "its conditions hold" if found["holds"] else fails,
+        "it asks for": "" if found["holds"] else asked or found["infeasible"] or "",
+    }
 
 
 def _conclude(console: Console, outcomes: Mapping[str, Outcome], out: Path) -> None:

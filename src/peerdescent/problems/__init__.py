@@ -5,7 +5,7 @@ from peerdescent.problems.logistic import LogisticNonconvex, logistic_nonconvex
 from peerdescent.problems.mnist_cnn import MnistCNN, convolutional_net
 from peerdescent.problems.mnist_nn import MnistNN, SigmoidNet, risk
 from peerdescent.problems.quadratic import Quadratic, quadratic
-from peerdescent.problems.registry import PROBLEMS, make, register
+from peerdescent.problems.registry import PROBLEMS, dimension, make, register
 from peerdescent.problems.ripples import Ripples
 from peerdescent.problems.sampled import Sampled
 from peerdescent.problems.supervised import Supervised, supervised
@@ -23,6 +23,7 @@ __all__ = [
     "SigmoidNet",
     "Supervised",
     "convolutional_net",
+    "dimension",
     "logistic_nonconvex",
     "make",
     "quadratic",

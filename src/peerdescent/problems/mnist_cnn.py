@@ -29,6 +29,8 @@ def convolutional_net(reading: str = "code") -> nn.Sequential:
     >>> sum(p.numel() for p in convolutional_net("code").parameters())
     326880
     """
+    if reading not in READINGS:
+        raise InputError(f"reading = {reading!r}: expected one of {', '.join(READINGS)}.")
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     depth = 1 if reading == "code" else 5
     for i in range(depth):
@@ -71,15 +73,13 @@ class MnistCNN(Supervised):
         evaluated: int = 10_000,
         seed: int = 0,
     ) -> None:
-        if reading not in READINGS:
-            raise InputError(f"reading = {reading!r}: expected one of {', '.join(READINGS)}.")
+        module = convolutional_net(reading)
         if start not in STARTS:
             raise InputError(f"start = {start!r}: expected one of {', '.join(STARTS)}.")
         data = mnist_full()
         shards = make_partition(data.train_labels, agents, partition, seed, sizes)
         images, test = (torch.from_numpy(part)[:, None] for part in (data.train_images, data.test_images))
         labels, test_labels = torch.from_numpy(data.train_labels), torch.from_numpy(data.test_labels)
-        module = convolutional_net(reading)
         super().__init__(module, nn.functional.cross_entropy, images, labels, shards, (test, test_labels))
         self.reading, self.start_kind, self.evaluated = reading, start, evaluated
         self.by_hand = reading == "code"

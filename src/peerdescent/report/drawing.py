@@ -132,6 +132,10 @@ def _layout(graph: Graph, kind: str) -> Any:
     return nx.spring_layout(g, weight=None, seed=0, iterations=max(5, min(100, 100_000 // n)))
 
 
+FORMATS: dict[str, dict[str, Any]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+"""What figures can be saved as, and what is left out so that the same data give the same bytes."""
+
+
 def save(figure: Figure, path_without_suffix: str | os.PathLike[str]) -> list[Path]:
     """Write a figure as PNG and as PDF with embedded TrueType fonts; the same data gives the same bytes.
 
@@ -142,22 +146,27 @@ def save(figure: Figure, path_without_suffix: str | os.PathLike[str]) -> list[Pa
     ['ring.3.png', 'ring.3.pdf']
     """
     stem = Path(path_without_suffix)
-    written = []
+    # joined by hand: with_suffix would take the 3 of ring.3 for a suffix
+    return [save_as(figure, stem.with_name(f"{stem.name}.{suffix}")) for suffix in ("png", "pdf")]
+
+
+def save_as(figure: Figure, file: str | os.PathLike[str]) -> Path:
+    """Write a figure into one file, whose name says what kind it is: .png, .pdf or .svg."""
+    path = Path(file)
+    suffix = path.suffix[1:].lower()
+    if suffix not in FORMATS:
+        raise InputError(f"the figure {path} has no kind of picture in its name: end it in .png, .svg or .pdf.")
     try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        for suffix, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
-            # joined by hand: with_suffix would take the 3 of ring.3 for a suffix
-            path = stem.with_name(f"{stem.name}.{suffix}")
-            write_atomically(path, rendered(figure, suffix, metadata))
-            written.append(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, rendered(figure, suffix))
     except OSError as error:
-        raise InputError(f"cannot write the figure {stem}: {error.strerror or error}.") from error
-    return written
+        raise InputError(f"cannot write the figure {path}: {error.strerror or error}.") from error
+    return path
 
 
-def rendered(figure: Figure, suffix: str, metadata: dict[str, Any]) -> bytes:
+def rendered(figure: Figure, suffix: str) -> bytes:
     """A figure as the bytes of a file of that format."""
     file = io.BytesIO()
-    with _turns, matplotlib.rc_context({"pdf.fonttype": 42}):
-        figure.savefig(file, format=suffix, dpi=150, metadata=metadata)
+    with _turns, matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "peerdescent"}):
+        figure.savefig(file, format=suffix, dpi=150, metadata=FORMATS[suffix])
     return file.getvalue()

@@ -47,7 +47,7 @@ def short(value: Any) -> float | None:
 
 def picture(figure: Figure) -> str:
     """A figure as an address that holds all of it."""
-    return "data:image/png;base64," + base64.b64encode(drawing.rendered(figure, "png", {})).decode()
+    return "data:image/png;base64," + base64.b64encode(drawing.rendered(figure, "png")).decode()
 
 
 def finite(value: Any) -> bool:
