@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerdescent.algorithms import Algorithm
-from peerdescent.engine.update import GRADIENT, RecordingError, record
+from peerdescent.engine.schedule import GRADIENT
+from peerdescent.engine.update import RecordingError, record
 from peerdescent.errors import InputError
 from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Scalar, walk
 
