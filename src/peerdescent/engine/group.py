@@ -27,6 +27,12 @@ WORDS, ROWS = 1, 2
 """Tags of what is exchanged besides the messages of a method, whose tags come after."""
 
 
+PACKET, LENGTH = 4096, 8
+"""Words leave in one message of this many bytes, which begins with their length, and a second if they are longer."""
+_Posted = tuple[int, dist.Work, torch.Tensor]
+"""The peer, what is under way, and its tensor, which must live as long."""
+
+
 class RankError(PeerdescentError):
     """Another process of the run ended with an error: its sentence and its exit code."""
 
@@ -76,23 +82,42 @@ class Group:
                     f"({theirs.get(name)} against {all_facts[0][name]}): start all of them alike."
                 )
 
+    @property
+    def _followers(self) -> range:
+        return range(1, self.size)
+
     def share(self, value: Any = None) -> Any:
         """Rank 0's value (of JSON's kinds), in every process."""
         if self.size == 1:
             return value
         if self.leads:
-            content = json.dumps(value).encode()
-            for peer in range(1, self.size):
-                self._send_words(content, peer)
+            packets = _packets(json.dumps(value).encode())
+            self._wait([self._post(dist.isend, packet, peer, WORDS) for peer in self._followers for packet in packets])
             return value
-        return json.loads(self._receive_words(0))
+        return self._heard([0])[0]
 
     def collect(self, value: Any) -> list[Any]:
         """Everyone's value (of JSON's kinds) at rank 0, in the order of ranks; an empty list elsewhere."""
         if self.leads:
-            return [value, *(json.loads(self._receive_words(peer)) for peer in range(1, self.size))]
-        self._send_words(json.dumps(value).encode(), 0)
+            return [value, *self._heard(self._followers)]
+        packets = _packets(json.dumps(value).encode())
+        self._wait([self._post(dist.isend, packet, 0, WORDS) for packet in packets])
         return []
+
+    def _heard(self, peers: Sequence[int]) -> list[Any]:
+        """One value from each of some processes."""
+        first = [torch.empty(PACKET, dtype=torch.uint8) for _ in peers]
+        self._wait([self._post(dist.irecv, packet, peer, WORDS) for packet, peer in zip(first, peers, strict=True)])
+        values = []
+        for packet, peer in zip(first, peers, strict=True):
+            content = packet.numpy().tobytes()
+            length, content = int.from_bytes(content[:LENGTH], "little"), content[LENGTH:]
+            if length > len(content):
+                rest = torch.empty(length - len(content), dtype=torch.uint8)
+                self.receive(rest, peer, WORDS)
+                content += rest.numpy().tobytes()
+            values.append(json.loads(content[:length]))
+        return values
 
     def gather(self, own: torch.Tensor, placement: Placement) -> torch.Tensor:
         """All agents' rows at rank 0; elsewhere the own ones."""
@@ -103,9 +128,8 @@ class Group:
             return own
         every = own.new_empty(placement.agents, *own.shape[1:])
         every[: len(own)] = own
-        for peer in range(1, self.size):
-            block = placement.block(peer)
-            self.receive(every[block.start : block.stop], peer)
+        blocks = [(peer, placement.block(peer)) for peer in self._followers]
+        self._wait([self._post(dist.irecv, every[block.start : block.stop], peer, ROWS) for peer, block in blocks])
         return every
 
     def scatter(self, every: torch.Tensor | None, own: torch.Tensor, placement: Placement) -> None:
@@ -114,40 +138,30 @@ class Group:
             self.receive(own, 0)
             return
         assert every is not None
+        every = every.contiguous()
         own.copy_(every[: len(own)])
-        for peer in range(1, self.size):
-            block = placement.block(peer)
-            self.send(every[block.start : block.stop].contiguous(), peer)
+        blocks = [(peer, placement.block(peer)) for peer in self._followers]
+        self._wait([self._post(dist.isend, every[block.start : block.stop], peer, ROWS) for peer, block in blocks])
 
     def send(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
         """A contiguous tensor to one process."""
-        with _naming(peer), self._waiting(peer):
-            work = dist.isend(rows, peer, tag=tag)
-            assert work is not None
-            work.wait(PATIENCE)
+        self._wait([self._post(dist.isend, rows, peer, tag)])
 
     def receive(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
         """What one process sends, into a contiguous tensor of the same size."""
-        with _naming(peer), self._waiting(peer):
-            work = dist.irecv(rows, peer, tag=tag)
-            assert work is not None
-            work.wait(PATIENCE)
+        self._wait([self._post(dist.irecv, rows, peer, tag)])
 
-    def _send_words(self, content: bytes, peer: int) -> None:
-        self.send(torch.tensor([len(content)]), peer, WORDS)
-        self.send(torch.frombuffer(bytearray(content), dtype=torch.uint8), peer, WORDS)
+    def _post(self, operation: Callable[..., dist.Work | None], rows: torch.Tensor, peer: int, tag: int) -> _Posted:
+        with _naming(peer):
+            work = operation(rows, peer, tag=tag)
+        assert work is not None
+        return peer, work, rows
 
-    def _receive_words(self, peer: int) -> bytes:
-        length = torch.zeros(1, dtype=torch.int64)
-        self.receive(length, peer, WORDS)
-        content = torch.empty(int(length), dtype=torch.uint8)
-        self.receive(content, peer, WORDS)
-        return content.numpy().tobytes()
-
-    @contextlib.contextmanager
-    def _waiting(self, peer: int) -> Iterator[None]:
-        self.traffic.waiting_for = peer, time.monotonic()
-        yield
+    def _wait(self, posted: Sequence[_Posted]) -> None:
+        for peer, work, _ in posted:
+            self.traffic.waiting_for = peer, time.monotonic()
+            with _naming(peer):
+                work.wait(PATIENCE)
         self.traffic.waiting_for = None
 
     def record_failure(self, error: PeerdescentError) -> None:
@@ -166,6 +180,14 @@ class Group:
             return
         if entry["rank"] != self.rank:
             raise RankError(entry["rank"], entry["message"], entry["code"])
+
+
+def _packets(content: bytes) -> list[torch.Tensor]:
+    """Words as messages."""
+    room = PACKET - LENGTH
+    first = len(content).to_bytes(LENGTH, "little") + content[:room].ljust(room, b"\0")
+    parts = [first, content[room:]] if len(content) > room else [first]
+    return [torch.frombuffer(bytearray(part), dtype=torch.uint8) for part in parts]
 
 
 @contextlib.contextmanager
