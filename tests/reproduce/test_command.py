@@ -36,6 +36,10 @@ def test_a_reproduction_leaves_a_report_tables_and_figures(tmp_path: Path, monke
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         f"nn{kind}.{suffix}" for kind in ("", "-graph") for suffix in ("png", "pdf")
     }
+    for experiment in tmp_path.glob("nn/*/*/experiment.toml"):  # a key younger than the run had its default
+        text = experiment.read_text()
+        assert 'wire = "full"\n' in text
+        experiment.write_text(text.replace('wire = "full"\n', ""))
     monkeypatch.setattr(pool, "ProcessPoolExecutor", None)  # a finished reproduction needs no workers
     assert reproduce(monkeypatch, *flags) == 0
 

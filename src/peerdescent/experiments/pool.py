@@ -19,8 +19,8 @@ from typing import Protocol, TypeVar
 from peerdescent.engine.folder import read_experiment
 from peerdescent.engine.metrics import Row
 from peerdescent.engine.workers import end_with
-from peerdescent.errors import PeerdescentError
-from peerdescent.experiments.experiment import Experiment, load_methods
+from peerdescent.errors import InputError, PeerdescentError
+from peerdescent.experiments.experiment import Experiment, from_keys, load_methods
 from peerdescent.experiments.runner import train_one
 
 _messages: Queue[tuple[int, int]] | None = None
@@ -102,11 +102,12 @@ def finished(part: Part, out: Path) -> bool:
     folder = part.folder(out)
     try:
         summary: Row = json.loads((folder / "summary.json").read_text())
-        known = read_experiment(folder)
-    except (OSError, ValueError):
+        known = from_keys(read_experiment(folder))  # keys that it lacks are newer than it and had their defaults
+    except (OSError, ValueError, InputError):
         return False
-    wanted = part.experiment.resolved(part.experiment.algorithms[0])
-    return known == wanted and bool(summary["diverged"] or summary["iteration"] == part.experiment.iterations)
+    method = part.experiment.algorithms[0]
+    same = known.algorithms == (method,) and known.resolved(method) == part.experiment.resolved(method)
+    return same and bool(summary["diverged"] or summary["iteration"] == part.experiment.iterations)
 
 
 def _work(index: int, part: P, out: Path, work: Work[P]) -> None:
