@@ -85,6 +85,15 @@ def test_three_agents(gamma: float, value: float) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:gamma")
+def test_small_powers_lead_to_the_median() -> None:
+    random = np.random.default_rng(1)
+    c = random.normal(size=(7, 3))
+    problem = Quadratic(A=random.uniform(0.5, 2, (7, 3)), c=c)
+    found = theory.fixed_point(make("dsgpa-f-pb", gamma=0.01), problem, graphs.complete(7))
+    np.testing.assert_allclose(found, np.tile(np.median(c, axis=0), (7, 1)), atol=0.01)
+
+
+@pytest.mark.filterwarnings("ignore:gamma")
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -186,6 +186,39 @@ def test_waiting_between_exchanges_takes_so_many_times_as_long() -> None:
         assert third.tenfold == pytest.approx(3 * each.tenfold)
 
 
+def test_nesterov_diverges_on_the_cube() -> None:
+    cube, method = graphs.hypercube(3), algorithms.make("d-asg")
+    assert not theory.stability(method, cube).stable
+    assert diverges(method, cube, "metropolis")
+    assert theory.stability(method, cube, mixing="lazy").stable
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_metropolis_weights_make_the_papers_values_stable_with_the_dual_first(seed: int) -> None:
+    for spec in (f"er:{5 + seed}:0.4:seed={seed}", f"ba:{5 + seed}:2:seed={seed}", f"star:{2 + seed}"):
+        graph = graphs.parse(spec)
+        assert np.linalg.eigvalsh(graph.laplacian().toarray())[-1] < 2
+        assert theory.stability(algorithms.make("dsgpa-f"), graph).stable
+        assert theory.stability(algorithms.make("dsgpa-t"), graph).stable
+        assert theory.stability(algorithms.make("dsgpa-t", dual="jacobi"), graph).stable
+
+
+@given(**SIZES, seed=st.integers(0, 50))
+def test_a_matched_laplacian_leaves_one_condition(eta: float, alpha: float, beta: float, seed: int) -> None:
+    graph, ratio = graphs.erdos_renyi(6, 0.5, seed=seed), eta * beta**2 / alpha
+    largest = np.linalg.eigvalsh(graph.laplacian().toarray())[-1]  # of I−W
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        jacobi, gauss_seidel = (
+            theory.stability(algorithms.DSGPA(eta, alpha, beta, dual=dual), graph, "matched")
+            for dual in ("jacobi", "gauss-seidel")
+        )
+    if abs(jacobi.margin) > 1e-6:
+        assert jacobi.stable == (ratio < 1)
+    if abs(gauss_seidel.margin) > 1e-6:
+        assert gauss_seidel.stable == (largest * (2 + ratio) < 4)
+
+
 # ---- Powers --------------------------------------------------------------------------------------------
 
 
@@ -225,6 +258,12 @@ def test_a_power_on_the_direction_keeps_circling_at_the_foretold_size(values: An
     assert foretold.chatter is not None
     assert foretold.chatter / 5 < circles(method, graph, h, 10000) < 5 * foretold.chatter
     assert foretold.settles == (foretold.chatter < 1)
+
+
+def test_how_finely_the_papers_values_settle_with_the_exact_power() -> None:
+    method, graph = algorithms.make("dsgpa-f-pb-exact"), graphs.authors10()
+    assert theory.stability(method, graph, "unit").chatter == pytest.approx(0.40, abs=0.01)
+    assert circles(method, graph, 0.1, 10000) == pytest.approx(0.60, abs=0.02)
 
 
 def test_where_the_plain_method_diverges_the_power_on_the_direction_stays_bounded() -> None:

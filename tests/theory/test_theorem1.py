@@ -1,13 +1,15 @@
 """Theorem 1's parameters against its inequalities, and Lemma 1 as it should read."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerdescent import InputError, algorithms, graphs, theory
+from peerdescent import InputError, algorithms, graphs, theory, train
+from peerdescent.problems import Quadratic
 from peerdescent.transforms import power
 
 
@@ -48,7 +50,9 @@ def test_theorem_1s_parameters_are_slow_however_long_the_run_is() -> None:
         method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")))
         slow.append(theory.stability(method, graph, "unit").tenfold)
     assert slow[0] == pytest.approx(slow[1], rel=1e-6)  # ηα = κ₁κ₂ and ηβ = κ₂ do not depend on T
-    assert slow[0] > 3000
+    values = theory.theorem1_parameters(graph, 30000, "unit")
+    assert slow[0] == pytest.approx(math.log(10) * values["kappa1"] / values["kappa2"], rel=0.002)
+    assert slow[0] == pytest.approx(340_894, rel=1e-3)  # the paper's experiment has 30,000 iterations
     assert theory.stability(algorithms.make("dsgpa-t"), graph, "unit").tenfold < 100
 
 
@@ -56,6 +60,23 @@ def test_the_papers_experiments_do_not_satisfy_the_theorem() -> None:
     failing = theory.theorem1_failing(algorithms.make("dsgpa-f-pb"), rho=5.17, rho2=0.158, n=10, iterations=30000)
     assert "κ₁ = α/β = 0.25" in failing[0]
     assert "κ₂ = ηβ = 0.6" in failing[1]
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+def test_theorem_1s_gradient_bound_cannot_hold_where_costs_differ(gamma: float) -> None:
+    # Promised: the mean of ‖∇f(x̄_k)‖² falls like 1/√(nT). Exact gradients, its own parameters, three agents.
+    problem, graph, means = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]]), graphs.complete(3), []
+    for T in (2_000, 32_000):
+        values = theory.theorem1_parameters(graph, T, "unit")
+        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")), gamma)
+        assert not theory.theorem1_failing(method, 3, 3, 3, T)
+        often: dict[str, Any] = {"iterations": T, "eval_every": T // 2000, "per_agent": False}
+        run = train(problem, graph, method, laplacian="unit", dtype="float64", **often)
+        means.append(float(np.mean(np.square(run.metrics["gradient_norm"]))))
+    if gamma == 1:
+        assert means[1] < means[0] / 3  # four times as many √T
+    else:
+        np.testing.assert_allclose(means, (1 / 3 - 1 / 5) ** 2, rtol=0.15)
 
 
 @pytest.mark.parametrize(
@@ -94,3 +115,16 @@ def test_the_corrected_lemma_is_sharp_for_equal_entries(size: float, p: int, gam
 @given(size=st.floats(1e-9, 0.5), gamma=st.floats(0.5, 0.95))
 def test_lemma_1_as_printed_fails_for_every_small_number(size: float, gamma: float) -> None:
     assert power(np.array([size]), gamma)[0] ** 2 > size**2  # for p = 1 every norm is the absolute value
+
+
+@given(
+    g=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20).filter(lambda g: max(map(abs, g)) > 1e-3),
+    gamma=st.floats(0.5, 1),
+)
+def test_lemma_1_as_printed_holds_for_gradients_that_are_long_enough(g: list[float], gamma: float) -> None:
+    entries = np.array(g) / max(map(abs, g))
+    length = float(np.sum(np.abs(entries) ** (1 + gamma)) ** (1 / (1 + gamma)))
+    entries *= len(g) ** (0.5 / (1 + gamma)) / length  # now its norm is p^(1/(2(1+γ)))
+    for factor in (1.0, 2.0, 100.0):
+        norm = float(np.sum(np.abs(factor * entries) ** (1 + gamma)) ** (1 / (1 + gamma)))
+        assert float(np.sum(power(factor * entries, gamma) ** 2)) <= norm**2 * (1 + 1e-9)

@@ -31,9 +31,9 @@ def fixed_point(
     direction of DSGPA and γ = 1 lead to Σ∇f_i = 0; the power on local gradients to Σσ(∇f_i, γ) = 0, which is another
     point where the agents' costs differ.
 
-    It is the only one if all A_i are diagonal, or if all are equal and G = 0. In general it is the one to which the
-    optimum moves as γ falls from 1. Hyperparameters are those of iteration 0, held; whether the method gets there
-    is what `stability` tells.
+    It is the only one if all A_i are diagonal and G has no positive eigenvalue (DM-SGD's has if W has negative ones),
+    or if all A_i are equal and G = 0. In general it is the one to which the optimum moves as γ falls from 1.
+    Hyperparameters are those of iteration 0, held; whether the method gets there is what `stability` tells.
 
     Args:
         algorithm: a method whose only power, γ > 0, is on the gradient or on the direction of DSGPA.
