@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from tests.conftest import Command
 
 ROOT = Path(__file__).parent.parent
