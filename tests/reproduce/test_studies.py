@@ -3,7 +3,7 @@
 import pytest
 
 from peerdescent.errors import InputError
-from peerdescent.reproduce.studies import READINGS, STUDIES, parts, read_study
+from peerdescent.reproduce.studies import READINGS, STUDIES, parts, read_study, unlike_studies
 
 
 @pytest.mark.parametrize("reading", READINGS)
@@ -14,8 +14,13 @@ def test_every_line_is_an_experiment_that_can_be_built(name: str, reading: str) 
         algorithm = part.experiment.make_algorithm(part.experiment.algorithms[0])
         assert algorithm.parameters()
         assert part.experiment.make_graph().n == (50 if name == "gamma" else 10)
-    folders = [line.folder for line in study.lines]
-    assert len(set(folders)) == len(folders)
+
+
+def test_every_line_has_a_folder_of_its_own_that_any_system_can_name() -> None:
+    for study in [*(read_study(name, reading) for name in STUDIES for reading in READINGS), *unlike_studies()]:
+        folders = [line.folder for line in study.lines]
+        assert len(set(folders)) == len(folders)
+        assert all(folder.isascii() for folder in folders), folders
 
 
 def test_printed_accuracies_are_the_papers() -> None:

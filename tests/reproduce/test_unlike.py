@@ -45,7 +45,7 @@ def test_a_claim_fails_where_one_setting_fails_and_names_it() -> None:
     biased = results({"PB, γ = 0.5": 1.2, "PB, γ = 0.7": 1.05})
     first, second, *_ = unlike.claims({"here": biased})
     assert first.verdict == "not reproduced"
-    assert first.evidence.startswith("worse in 1 of 3 settings. worse: here, γ = 0.5: 1.2 against 1;")
+    assert first.evidence.startswith("worse in 1 of 3 settings. here, γ = 0.5: 1.2 against 1")
     assert second.verdict == "reproduced"
 
 

@@ -88,7 +88,7 @@ def cells(keys: Mapping[str, Any], budget: float = 1.0) -> list[Cell]:
 
     >>> found = cells(read())
     >>> len(found), max(cell.agents for cell in found if cell.parameters == "theorem")
-    (318, 32)
+    (330, 64)
     """
     made = []
     for parameters in PARAMETERS:

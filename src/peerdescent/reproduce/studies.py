@@ -36,7 +36,9 @@ class Line:
     @property
     def folder(self) -> str:
         """A name for its files."""
-        plain = self.label.lower().replace("²", "2").replace("γ", "gamma").replace("η", "eta").replace("₋₁", "-1")
+        plain = self.label.lower()
+        for sign, name in {"²": "2", "₋₁": "-1", "γ": "gamma", "η": "eta", "β": "beta"}.items():
+            plain = plain.replace(sign, name)
         words = "".join(letter if letter.isalnum() or letter in "-." else " " for letter in plain)
         return "-".join(words.split())
 
