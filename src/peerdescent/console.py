@@ -127,12 +127,13 @@ def _announcer(bar: Progress, iterations: int) -> Callable[[str], Callable[[int,
 def introduce(console: Console, experiment: Experiment) -> None:
     """What is run, and where."""
     graph = experiment.make_graph()
+    count = len(graph.edges)
     method = experiment.make_algorithm(experiment.algorithms[0])
     spectrum = Wiring.build(graph, experiment.laplacian, experiment.mixing, method).spectrum
     if experiment.title:
         console.print(experiment.title, style="bold")
     console.print(
-        f"{experiment.problem} on {experiment.graph}: {graph.n} agents, {len(graph.edges)} edges, "
+        f"{experiment.problem} on {experiment.graph}: {graph.n} agents, {count} edge{'s' * (count != 1)}, "
         f"ρ(L) = {spectrum.rho:.3g}, ρ₂(L) = {spectrum.rho2:.3g} ({experiment.laplacian} Laplacian)"
     )
 
@@ -163,7 +164,8 @@ def show_facts(facts: dict[str, Any]) -> None:
     degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
     verdict, condition = explain.sentence(facts["algorithm"], stable), stable.get("condition", "")
     lines = {
-        "graph": f"{graph['agents']} agents, {graph['edges']} edges, {degrees}, diameter {graph['diameter']}",
+        "graph": f"{graph['agents']} agents, {graph['edges']} edge{'s' * (graph['edges'] != 1)}, {degrees}, "
+        f"diameter {graph['diameter']}",
         "spectrum": f"ρ(L) = {graph['rho']:.4g}, ρ₂(L) = {graph['rho2']:.4g}, "
         f"λmin(W) = {round(graph['lambda_min'], 12) + 0.0:.4g}, gap {graph['gap']:.4g}",
         "traffic": _traffic(facts["traffic"]),

@@ -56,7 +56,7 @@ def theorem1_failing(algorithm: Algorithm, rho: float, rho2: float, n: int, iter
 
     >>> from peerdescent.algorithms import make
     >>> theorem1_failing(make("dsgpa-f-pb"), rho=4.0, rho2=2.0, n=4, iterations=50)[0]
-    'T > n³ = 64'
+    'T = 50 is not above n³ = 64'
     """
     if not isinstance(algorithm, DSGPA) or algorithm.power_on != "gradient":
         return ["Theorem 1 speaks of DSGPA-F-PB alone"]
@@ -65,14 +65,14 @@ def theorem1_failing(algorithm: Algorithm, rho: float, rho2: float, n: int, iter
         return ["Theorem 1 speaks of at least two agents and a positive β"]
     k1, k2, T = h["alpha"] / h["beta"], h["eta"] * h["beta"], max(1, iterations)
     bound, step = kappa2_bound(k1, rho, rho2), math.sqrt(n / T)
-    room = f"{bound:.4g}" if bound > 0 else "a bound which is negative with this κ₁"
+    room = f"is not below {bound:.4g}" if bound > 0 else "is too large: with this κ₁ no κ₂ is small enough"
     conditions = {
-        f"T > n³ = {n**3}": iterations > n**3,
-        f"κ₁ = α/β = {k1:.4g} > 1/ρ₂ + 1 = {1 / rho2 + 1:.4g}": k1 > 1 / rho2 + 1,
-        f"κ₂ = ηβ = {k2:.4g} < {room}": 0 < k2 < bound,
-        f"η = {h['eta']:.4g} = √(n/T) = {step:.4g}": math.isclose(h["eta"], step, rel_tol=0.01),
-        "γ in [1/2, 1]": 0.5 <= algorithm.gamma <= 1,
-        "fixed parameters (ε = 0)": algorithm.epsilon == 0,
-        "the printed dual order (jacobi)": algorithm.dual == "jacobi",
+        f"T = {iterations:,} is not above n³ = {n**3:,}": iterations > n**3,
+        f"κ₁ = α/β = {k1:.4g} is not above 1/ρ₂ + 1 = {1 / rho2 + 1:.4g}": k1 > 1 / rho2 + 1,
+        f"κ₂ = ηβ = {k2:.4g} {room}": 0 < k2 < bound,
+        f"η = {h['eta']:.4g} is not √(n/T) = {step:.4g}": math.isclose(h["eta"], step, rel_tol=0.01),
+        f"γ = {algorithm.gamma:g} is not in [1/2, 1]": 0.5 <= algorithm.gamma <= 1,
+        f"parameters vary (ε = {algorithm.epsilon:g})": algorithm.epsilon == 0,
+        "the dual order is not the printed one (jacobi)": algorithm.dual == "jacobi",
     }
-    return [condition for condition, holds in conditions.items() if not holds]
+    return [failing for failing, holds in conditions.items() if not holds]
