@@ -326,7 +326,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows ? in their place
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="peerdescent", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except PeerdescentError as error:
         _fail(str(error), error.exit_code)
