@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test e2e browser bench results tuned lint format clean help
+.PHONY: run test e2e browser network bench results lint format clean help
 
 help: ## Show what can be made.
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -21,12 +21,16 @@ run: $(READY) ## Train ten agents on MNIST digits with four methods; shows a tab
 test: $(READY) lint ## Lint, types, tests and doctests.
 	$(BIN)/python -m pytest -n 2 -m "not e2e"
 
-e2e: $(READY) browser ## Slower checks from end to end.
+e2e: $(READY) browser network ## Slower checks from end to end.
 	$(BIN)/python -m pytest -n 2 -m e2e tests
 
 browser: # The report is tested in a real browser; where one cannot be installed, those tests say why they skip.
 	@command -v chromium > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 		apt-get update -qq && apt-get install -y -qq chromium chromium-driver; fi
+
+network: # Four hosts are made of network namespaces; where that is impossible, those tests say why they skip.
+	@command -v ip > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		apt-get update -qq && apt-get install -y -qq iproute2; fi
 
 bench: $(READY) ## Ratios of speed, measured in one run.
 	$(BIN)/python benchmarks/update.py

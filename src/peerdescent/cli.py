@@ -99,6 +99,22 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a method that is unstable or only circles.")]
 Workers = Annotated[int, typer.Option(metavar="N", help="Share the agents among N local processes: the same result.")]
+OnLoss = Annotated[
+    str,
+    typer.Option(
+        metavar="stop|continue|restart",
+        help="When a process is lost: stop; continue with the agents that are left; or restart from the last "
+        "checkpoint (under torchrun, --max-restarts does that).",
+    ),
+]
+Kill = Annotated[
+    list[str] | None,
+    typer.Option(metavar="AGENT@ITERATION", help="A fault on purpose: the process that hosts the agent kills itself."),
+]
+Stall = Annotated[
+    list[str] | None,
+    typer.Option(metavar="AGENT@ITERATION:SECONDS", help="A fault on purpose: it sleeps for so long."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 FigureFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the graph into a .png, .svg or .pdf file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -135,6 +151,9 @@ def experiment_flags(
     as_json: AsJson = False,
     strict: Strict = False,
     workers: Workers = 1,
+    on_loss: OnLoss = "stop",
+    kill: Kill = None,
+    stall: Stall = None,
 ) -> None:
     """The flags that every command shares which carries out an experiment."""
 
@@ -301,7 +320,8 @@ def _scalar(text: str) -> Any:
 
 def _way(given: dict[str, Any]) -> console.Way:
     """Where the records go and what is printed."""
-    return console.Way(**{name: given[name] for name in console.Way.__dataclass_fields__})
+    values = {name: given[name] for name in console.Way.__dataclass_fields__}
+    return console.Way(**{**values, "kill": tuple(given["kill"] or ()), "stall": tuple(given["stall"] or ())})
 
 
 def _show_version(wanted: bool) -> None:

@@ -18,7 +18,8 @@ from rich.text import Text
 from peerdescent import explain
 from peerdescent.checks import whole
 from peerdescent.data.fetch import fetch
-from peerdescent.engine.group import Group, attempts_before
+from peerdescent.engine.faults import Faults, as_faults, restarts_of_torchrun, with_restarts
+from peerdescent.engine.group import Group
 from peerdescent.engine.metrics import Row
 from peerdescent.engine.network import Wiring
 from peerdescent.engine.placement import Placement
@@ -44,6 +45,22 @@ class Way:
     """Refuse a method that is unstable on the graph."""
     workers: int = 1
     """Local processes that share the agents."""
+    on_loss: str = "stop"
+    """What to do when a process is lost."""
+    kill: tuple[str, ...] = ()
+    stall: tuple[str, ...] = ()
+    """Faults to make on purpose."""
+
+    @property
+    def faults(self) -> Faults:
+        """What happens when a process is lost, and which faults to make."""
+        return as_faults(self.on_loss, self.kill, self.stall)
+
+    def again(self, restarts: int) -> Way:
+        """The same after some restarts: it goes on where it was, and faults do not happen twice."""
+        if not restarts:
+            return self
+        return replace(self, resume=True, overwrite=False, kill=self.faults.after(restarts).kill)
 
     def folder(self, name: str) -> Path:
         """The folder for the records, below runs/ unless one was given; contradicting wishes are refused."""
@@ -56,20 +73,28 @@ class Way:
 
 def carry_out(experiment: Experiment, way: Way, together: bool, group: Group | None = None) -> None:
     """Run or compare, alone or in a group, showing how it goes; raises if every method diverged."""
-    if group is not None and attempts_before():  # torchrun starts everything again when a process has failed
-        way = replace(way, resume=True, overwrite=False)
+    named = way.out is not None
     way = replace(way, out=way.folder("compare" if together else experiment.algorithms[0]))
     whole("--workers", way.workers, 1)
+    agents = experiment.make_graph().n
+    way.faults.check(agents, group.size if group is not None else way.workers)
     if group is not None:
         if way.workers > 1:
             raise InputError("--workers starts processes of its own: leave it out under torchrun.")
-        way = replace(way, out=Path(group.share(str(way.out))))
+        if way.on_loss == "restart" and not named:
+            raise InputError("--on-loss restart needs --out under torchrun: name the run folder to go on with.")
+        way = replace(way.again(restarts_of_torchrun()) if named else way, out=Path(group.share(str(way.out))))
     if way.workers == 1:
         _carry_out(experiment, way, together, group)
         return
-    Placement(experiment.make_graph().n, way.workers)
-    with workers(way.workers, _follow, experiment, replace(way, workers=1), together) as started:
-        _carry_out(experiment, way, together, started)
+    Placement(agents, way.workers)
+
+    def attempt(number: int) -> None:
+        now = way.again(number)
+        with workers(way.workers, _follow, experiment, replace(now, workers=1), together) as started:
+            _carry_out(experiment, now, together, started)
+
+    with_restarts(way.faults, attempt)
 
 
 def _follow(group: Group, experiment: Experiment, way: Way, together: bool) -> None:
@@ -91,7 +116,8 @@ def _carry_out(experiment: Experiment, way: Way, together: bool, group: Group | 
         fetch("mnist", announce=lambda text: console.print(text, markup=False))
     with _progress(console, silent) as bar:
         carry = runner.compare if together else runner.run
-        outcomes = carry(experiment, out, way.resume, way.overwrite, _announcer(bar, experiment.iterations), group)
+        announce = _announcer(bar, experiment.iterations)
+        outcomes = carry(experiment, out, way.resume, way.overwrite, announce, group, way.faults)
     if way.as_json and leads:
         print(_as_json(outcomes, out))
     if leads:

@@ -147,9 +147,11 @@ class Decentralized(torch.optim.Optimizer):
         self._show()
 
     def settle(self) -> None:
-        """Await the messages that are under way: before the process group is destroyed."""
+        """Await the messages that are under way, all agents together: before the process group is destroyed."""
         for bucket in self._buckets:
             bucket.update.settle()
+        if self._group is not None:
+            dist.barrier()  # what this agent has sent has come
 
     @contextmanager
     def averaged(self, model: nn.Module | None = None) -> Iterator[None]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -81,3 +84,11 @@ def failing(group: Group, out: Path) -> Result:
     if group.rank == 1:
         raise ZeroDivisionError("a bug of the second process")
     return one_run(group, out=out)
+
+
+def falling_silent(group: Group, run: dict[str, Any]) -> Result:
+    """The second process stops in the middle of the run, without ending: its agent 2 is struck in an unusual way."""
+    if group.rank == 1:
+        loop = sys.modules["peerdescent.engine.train"]  # the package's `train` is the function of that module
+        loop.strike_now = lambda strikes: os.kill(os.getpid(), signal.SIGSTOP)  # type: ignore[attr-defined]
+    return one_run(group, **run, stall=["2@30:0"])

@@ -38,6 +38,7 @@ class Minibatches:
         seed: the seed of the run.
         replacement: draw with replacement, or in epochs.
         agents: the agents hosted here; None for all.
+        numbers: what every agent's draws go by; its place in `shard_sizes` unless given.
 
     >>> minibatches = Minibatches([50, 60, 70], batch_size=4, seed=1)
     >>> minibatches.batches(1000)
@@ -55,12 +56,14 @@ class Minibatches:
         seed: int,
         replacement: bool = True,
         agents: range | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         self.batch_size = whole("batch_size", batch_size, 1)
         self.seed = whole("seed", seed, 0, 2**63)
         self.replacement = replacement
         self.shard_sizes = [whole(f"the shard size of agent {i}", m, 1) for i, m in enumerate(shard_sizes)]
         self.agents = range(len(self.shard_sizes)) if agents is None else agents
+        self._numbers = range(len(self.shard_sizes)) if numbers is None else numbers
         self._check()
         self._chunk = max(1, min(_MOST_ITERATIONS_AT_ONCE, _DRAWN_AT_ONCE // self.batch_size))
         self._start = 0
@@ -130,12 +133,12 @@ class Minibatches:
         """Return the batches of iterations block·period, …, (block + 1)·period − 1, one in each row."""
         size = self.shard_sizes[agent]
         if self.replacement:
-            draw = stream(self.seed, "minibatch", agent, block)
+            draw = stream(self.seed, "minibatch", self._numbers[agent], block)
             return draw.integers(size, size=(self._chunk, self.batch_size))
         known, table = self._unfinished.get(agent, (-1, np.empty(0, dtype=np.int64)))
         if known != block:  # an epoch may span many chunks: keep its permutation until it is used up
             shards = np.tile(np.arange(size), (self._epochs(agent), 1))
-            stream(self.seed, "epoch", agent, block).permuted(shards, axis=1, out=shards)
+            stream(self.seed, "epoch", self._numbers[agent], block).permuted(shards, axis=1, out=shards)
             table = shards[:, : size - size % self.batch_size].reshape(-1, self.batch_size)
             self._unfinished[agent] = (block, table)
         return table

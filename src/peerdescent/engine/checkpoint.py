@@ -40,6 +40,8 @@ class Checkpoint:
     seconds: float
     digest: str
     """Tells whether a checkpoint belongs to the experiment that wants to go on."""
+    lost: tuple[int, ...] = ()
+    """The agents that the state has no rows of, since they were lost."""
 
 
 class Checkpoints:
@@ -58,6 +60,7 @@ class Checkpoints:
         """Keep a state, given by the own rows, and forget all but the newest ones."""
         self.folder.mkdir(parents=True, exist_ok=True)
         counts = {"iteration": checkpoint.iteration, "seconds": checkpoint.seconds, "digest": checkpoint.digest}
+        counts |= {"lost": list(checkpoint.lost)} if checkpoint.lost else {}
         content = save(
             {name: array.detach().cpu().contiguous() for name, array in checkpoint.state.items()},
             metadata={"peerdescent": json.dumps(counts)},
@@ -155,7 +158,7 @@ def _from_file(path: Path) -> Checkpoint:
     with safe_open(path, framework="pt") as file:
         counts: dict[str, Any] = json.loads(file.metadata()["peerdescent"])
         state: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    return Checkpoint(state, int(counts["iteration"]), float(counts["seconds"]), str(counts["digest"]))
+    return _counted(state, counts)
 
 
 def _intact(folder: Path, parts: list[dict[str, Any]]) -> dict[str, bytes]:
@@ -171,7 +174,12 @@ def _intact(folder: Path, parts: list[dict[str, Any]]) -> dict[str, bytes]:
 def _joined(manifest: dict[str, Any], content: dict[str, bytes]) -> Checkpoint:
     parts = [load(content[part["file"]]) for part in sorted(manifest["parts"], key=lambda part: int(part["first"]))]
     state = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    return Checkpoint(state, int(manifest["iteration"]), float(manifest["seconds"]), str(manifest["digest"]))
+    return _counted(state, manifest)
+
+
+def _counted(state: State, counts: dict[str, Any]) -> Checkpoint:
+    lost = tuple(int(agent) for agent in counts.get("lost", ()))
+    return Checkpoint(state, int(counts["iteration"]), float(counts["seconds"]), str(counts["digest"]), lost)
 
 
 def _digest(content: bytes) -> str:

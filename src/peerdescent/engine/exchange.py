@@ -2,7 +2,11 @@
 
 What gloo asks for, and what is done about it here: every exchange has a tag of its own, since untagged messages can
 be swapped in silence; buffers are allocated once and have exactly the size of the message; a buffer that is being
-sent stays untouched until `wait`; receives are posted before sends; without peers nothing is posted at all.
+sent stays untouched until it has come; receives are posted before sends; without peers nothing is posted at all.
+
+A wait for a send never ends if the other process dies while the message is on its way; only a wait for a receive
+does. So sends are not waited for. They leave from two buffers in turn: a process sends its next message after it has
+received ours, so when that one is here, the buffer of the message before is free again.
 """
 
 from __future__ import annotations
@@ -25,12 +29,14 @@ PATIENCE = timedelta(days=365)
 class PeerLostError(PeerdescentError):
     """Other processes of the run can no longer be reached."""
 
-    def __init__(self, reasons: Mapping[int, str]) -> None:
+    def __init__(self, reasons: Mapping[int, str], sentence: str = "") -> None:
         self.reasons = dict(reasons)
         """Why, by the rank of the process."""
         names = ", ".join(str(rank) for rank in self.reasons)
-        first = next(iter(self.reasons.values()))
-        super().__init__(f"the connection to process {names} is lost: {first}")
+        first = next(iter(self.reasons.values()), "")
+        self.named = bool(sentence)
+        """Whether the message names who is lost, or only whose connection broke."""
+        super().__init__(sentence or f"the connection to process {names} is lost: {first}")
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -50,23 +56,25 @@ class Traffic:
 
 @dataclass
 class _Lane:
-    """What passes between this process and one other: views or buffers of exactly a message's size."""
+    """What passes between this process and one other, in buffers of exactly a message's size."""
 
-    out: torch.Tensor | None = None
-    picked: torch.Tensor | None = None
-    """The rows to copy into `out` before it is sent; None where `out` is a view of them."""
-    into: torch.Tensor | None = None
-    place: torch.Tensor | None = None
+    picked: slice | list[int]
+    """The rows to send."""
+    out: tuple[torch.Tensor, torch.Tensor]
+    """From where they are sent, in turn."""
+    into: torch.Tensor
+    place: torch.Tensor | None
     """The rows to copy `into` to after it has come; None where it is a view of them."""
-    source: torch.Tensor | None = None
-    work: list[dist.Work] = field(default_factory=list)
+    sent: list[dist.Work | None] = field(default_factory=lambda: [None, None])
+    """What is on its way from each of the buffers; kept, since gloo does not."""
+    received: dist.Work | None = None
 
 
 class Exchange:
     """One array's rows to and from the other processes, one message for each pair of processes.
 
     The array holds the rows that the plan names: `own`, which the caller writes before `start`, and those heard,
-    which are there after `wait`. Own rows must not change in between.
+    which are there after `wait`. Whoever is sent to is heard too, in every plan.
 
     Args:
         plan: whose rows go where.
@@ -94,24 +102,18 @@ class Exchange:
         """The rows of the agents hosted here: a view."""
         wire = wire or dtype
         self._lanes = {peer: self._lane(peer, columns, wire) for peer in plan.peers}
-        self._under_way = False
+        self._under_way, self._turn = False, 0
 
     def _lane(self, peer: int, columns: int, wire: torch.dtype) -> _Lane:
-        lane, exact = _Lane(), wire == self.rows.dtype
-        if sent := self.plan.sent.get(peer):
-            where = self.plan.rows_of(sent)
-            if exact and isinstance(where, slice):
-                lane.out = self.rows[where]
-            else:
-                lane.out = torch.empty(len(sent), columns, dtype=wire)
-                lane.picked = torch.tensor([self.plan.rows.index(agent) for agent in sent])
-                lane.source = lane.out if exact else torch.empty(len(sent), columns, dtype=self.rows.dtype)
-        if heard := self.plan.heard.get(peer):
-            where = self.plan.rows_of(heard)
-            assert isinstance(where, slice)  # one process hosts a contiguous block, and rows are in order
-            lane.place = None if exact else self.rows[where]
-            lane.into = self.rows[where] if exact else torch.empty(len(heard), columns, dtype=wire)
-        return lane
+        sent, heard, exact = self.plan.sent[peer], self.plan.heard[peer], wire == self.rows.dtype
+        picked, where = self.plan.rows_of(sent), self.plan.rows_of(heard)
+        assert isinstance(where, slice)  # one process hosts a contiguous block, and rows are in order
+        return _Lane(
+            picked,
+            (torch.empty(len(sent), columns, dtype=wire), torch.empty(len(sent), columns, dtype=wire)),
+            self.rows[where] if exact else torch.empty(len(heard), columns, dtype=wire),
+            None if exact else self.rows[where],
+        )
 
     def start(self) -> None:
         """Send the own rows and make ready for the others'; returns at once.
@@ -120,31 +122,29 @@ class Exchange:
             PeerLostError: a process is gone; messages with the others are under way all the same.
         """
         assert not self._under_way, "an exchange is awaited before it is started again"
-        self._under_way, lost = True, dict[int, str]()
+        self._under_way, self._turn, lost = True, 1 - self._turn, dict[int, str]()
         for peer, lane in self._lanes.items():
+            out = lane.out[self._turn]
             try:
-                if lane.into is not None:
-                    lane.work.append(_posted(dist.irecv(lane.into, peer, self.group, self.tag)))
-                if lane.out is not None:
-                    self._pack(lane)
-                    lane.work.append(_posted(dist.isend(lane.out, peer, self.group, self.tag)))
-                    self.traffic.bytes_sent += lane.out.numel() * lane.out.element_size()
-                    self.traffic.messages_sent += 1
+                lane.received = _posted(dist.irecv(lane.into, peer, self.group, self.tag))
+                self._pack(lane.picked, out)
+                lane.sent[self._turn] = _posted(dist.isend(out, peer, self.group, self.tag))
+                self.traffic.bytes_sent += out.numel() * out.element_size()
+                self.traffic.messages_sent += 1
             except RuntimeError as error:
                 lost[peer] = reason_of(error)
         if lost:
             raise PeerLostError(lost)
 
-    def _pack(self, lane: _Lane) -> None:
-        if lane.picked is not None:
-            assert lane.out is not None
-            assert lane.source is not None
-            torch.index_select(self.rows, 0, lane.picked, out=lane.source)
-            if lane.source is not lane.out:
-                lane.out.copy_(lane.source)
+    def _pack(self, picked: slice | list[int], out: torch.Tensor) -> None:
+        if isinstance(picked, slice):
+            out.copy_(self.rows[picked])
+            return
+        for place, row in enumerate(picked):
+            out[place].copy_(self.rows[row])
 
     def wait(self) -> None:
-        """Return when all rows have come and the own rows may change again.
+        """Return when all rows have come.
 
         Raises:
             PeerLostError: processes are gone; the rows of all others have come.
@@ -153,14 +153,13 @@ class Exchange:
         for peer, lane in self._lanes.items():
             self.traffic.waiting_for = peer, time.monotonic()
             try:
-                for work in lane.work:
-                    work.wait(PATIENCE)
+                if lane.received is not None:
+                    lane.received.wait(PATIENCE)
+                if lane.place is not None:
+                    lane.place.copy_(lane.into)
             except RuntimeError as error:
                 lost[peer] = reason_of(error)
-            lane.work.clear()
-            if lane.place is not None and peer not in lost:
-                assert lane.into is not None
-                lane.place.copy_(lane.into)
+            lane.received = None
         self.traffic.waiting_for, self._under_way = None, False
         if lost:
             raise PeerLostError(lost)

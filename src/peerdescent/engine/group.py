@@ -7,8 +7,10 @@ import itertools
 import json
 import os
 import socket
+import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,18 +21,16 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
 from peerdescent.engine.placement import Placement
+from peerdescent.engine.watch import Hub, Spoke, Stamp, Watch, address_towards, silence
 from peerdescent.errors import InputError, PeerdescentError
 
 START = timedelta(seconds=30)
 """How long the processes of a run may take to find each other."""
-WORDS, ROWS = 1, 2
+WORDS, ROWS, THANKS = 1, 2, 3
 """Tags of what is exchanged besides the messages of a method, whose tags come after."""
-
-
-PACKET, LENGTH = 4096, 8
-"""Words leave in one message of this many bytes, which begins with their length, and a second if they are longer."""
-_Posted = tuple[int, dist.Work, torch.Tensor]
-"""The peer, what is under way, and its tensor, which must live as long."""
+VERDICT = 2.0
+"""Seconds in which it comes out who is lost, once a connection has broken."""
+HERE = "127.0.0.1"
 
 
 class RankError(PeerdescentError):
@@ -45,12 +45,25 @@ class Group:
     """This process among those of a run.
 
     Rank 0 keeps the records; all others follow. Everything here is called by all of them in the same order.
+    After a loss the others can `regroup`: ranks are then counted anew, and `members` are the ranks of the start.
     """
 
-    def __init__(self, rank: int, size: int, store: Store, hosts: Sequence[str]) -> None:
+    def __init__(self, rank: int, size: int, store: Store, hosts: Sequence[str], watch: Watch | None = None) -> None:
         self.rank, self.size, self.store, self.hosts = rank, size, store, tuple(hosts)
         self.traffic = Traffic()
-        self._tags = itertools.count(ROWS + 1)
+        self.members = tuple(range(size))
+        self.agents: dict[int, str] = {}
+        """The agents that a process hosts, in words, by the rank it had at the start."""
+        self.epoch = 0
+        """How often the processes have met again."""
+        self._tags = itertools.count(THANKS + 1)
+        self._thanks: dict[int, tuple[torch.Tensor, dist.Work | None]] = {}
+        self._sockets: set[tuple[int, int]] = set()
+        self._store_port = _port(store)
+        self._watch = watch
+        self._hosts = self.hosts
+        if watch is not None:
+            watch.interrupt, watch.waiting, watch.who, watch.say = self._cut, self._waits_for, self.who, _say
 
     @classmethod
     def alone(cls) -> Group:
@@ -82,42 +95,23 @@ class Group:
                     f"({theirs.get(name)} against {all_facts[0][name]}): start all of them alike."
                 )
 
-    @property
-    def _followers(self) -> range:
-        return range(1, self.size)
-
     def share(self, value: Any = None) -> Any:
         """Rank 0's value (of JSON's kinds), in every process."""
         if self.size == 1:
             return value
         if self.leads:
-            packets = _packets(json.dumps(value).encode())
-            self._wait([self._post(dist.isend, packet, peer, WORDS) for peer in self._followers for packet in packets])
+            content = json.dumps(value).encode()
+            for sent in [self._say_words(content, peer) for peer in range(1, self.size)]:
+                sent.wait()
             return value
-        return self._heard([0])[0]
+        return json.loads(self._receive_words(0))
 
     def collect(self, value: Any) -> list[Any]:
         """Everyone's value (of JSON's kinds) at rank 0, in the order of ranks; an empty list elsewhere."""
         if self.leads:
-            return [value, *self._heard(self._followers)]
-        packets = _packets(json.dumps(value).encode())
-        self._wait([self._post(dist.isend, packet, 0, WORDS) for packet in packets])
+            return [value, *(json.loads(self._receive_words(peer)) for peer in range(1, self.size))]
+        self._say_words(json.dumps(value).encode(), 0).wait()
         return []
-
-    def _heard(self, peers: Sequence[int]) -> list[Any]:
-        """One value from each of some processes."""
-        first = [torch.empty(PACKET, dtype=torch.uint8) for _ in peers]
-        self._wait([self._post(dist.irecv, packet, peer, WORDS) for packet, peer in zip(first, peers, strict=True)])
-        values = []
-        for packet, peer in zip(first, peers, strict=True):
-            content = packet.numpy().tobytes()
-            length, content = int.from_bytes(content[:LENGTH], "little"), content[LENGTH:]
-            if length > len(content):
-                rest = torch.empty(length - len(content), dtype=torch.uint8)
-                self.receive(rest, peer, WORDS)
-                content += rest.numpy().tobytes()
-            values.append(json.loads(content[:length]))
-        return values
 
     def gather(self, own: torch.Tensor, placement: Placement) -> torch.Tensor:
         """All agents' rows at rank 0; elsewhere the own ones."""
@@ -128,8 +122,9 @@ class Group:
             return own
         every = own.new_empty(placement.agents, *own.shape[1:])
         every[: len(own)] = own
-        blocks = [(peer, placement.block(peer)) for peer in self._followers]
-        self._wait([self._post(dist.irecv, every[block.start : block.stop], peer, ROWS) for peer, block in blocks])
+        for peer in range(1, self.size):
+            block = placement.block(peer)
+            self.receive(every[block.start : block.stop], peer)
         return every
 
     def scatter(self, every: torch.Tensor | None, own: torch.Tensor, placement: Placement) -> None:
@@ -138,31 +133,144 @@ class Group:
             self.receive(own, 0)
             return
         assert every is not None
-        every = every.contiguous()
         own.copy_(every[: len(own)])
-        blocks = [(peer, placement.block(peer)) for peer in self._followers]
-        self._wait([self._post(dist.isend, every[block.start : block.stop], peer, ROWS) for peer, block in blocks])
+        for peer in range(1, self.size):
+            block = placement.block(peer)
+            self.send(every[block.start : block.stop].contiguous(), peer)
 
     def send(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
         """A contiguous tensor to one process."""
-        self._wait([self._post(dist.isend, rows, peer, tag)])
+        _Sent(self, [rows], peer, tag).wait()
 
     def receive(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
         """What one process sends, into a contiguous tensor of the same size."""
-        self._wait([self._post(dist.irecv, rows, peer, tag)])
+        self._receive(rows, peer, tag)
+        self._thank(peer)
 
-    def _post(self, operation: Callable[..., dist.Work | None], rows: torch.Tensor, peer: int, tag: int) -> _Posted:
+    def _say_words(self, content: bytes, peer: int) -> _Sent:
+        parts = [torch.tensor([len(content)]), torch.frombuffer(bytearray(content), dtype=torch.uint8)]
+        return _Sent(self, parts, peer, WORDS)
+
+    def _receive_words(self, peer: int) -> bytes:
+        length = torch.zeros(1, dtype=torch.int64)
+        self._receive(length, peer, WORDS)
+        content = torch.empty(int(length), dtype=torch.uint8)
+        self.receive(content, peer, WORDS)
+        return content.numpy().tobytes()
+
+    def _receive(self, rows: torch.Tensor, peer: int, tag: int) -> None:
+        with _naming(peer), self._waiting(peer):
+            work = dist.irecv(rows, peer, tag=tag)
+            assert work is not None
+            work.wait(PATIENCE)
+
+    def _thank(self, peer: int) -> None:
+        """Say that a message has come; the one before was heard, since another has been sent."""
+        thanks = torch.zeros(1, dtype=torch.uint8)
         with _naming(peer):
-            work = operation(rows, peer, tag=tag)
-        assert work is not None
-        return peer, work, rows
+            self._thanks[peer] = thanks, dist.isend(thanks, peer, tag=THANKS)
 
-    def _wait(self, posted: Sequence[_Posted]) -> None:
-        for peer, work, _ in posted:
-            self.traffic.waiting_for = peer, time.monotonic()
-            with _naming(peer):
-                work.wait(PATIENCE)
-        self.traffic.waiting_for = None
+    @contextlib.contextmanager
+    def _waiting(self, peer: int) -> Iterator[None]:
+        self.traffic.waiting_for = peer, time.monotonic()
+        try:
+            yield
+        finally:
+            self.traffic.waiting_for = None
+
+    def barrier(self) -> None:
+        """Return when all have come here."""
+        self.collect(None)
+        self.share()
+
+    # ---- Losses -----------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Open the connections to all members, who have met already."""
+        scope, before = PrefixStore(f"group-{self.epoch}", self.store), _open_sockets()
+        # The timeout is for meeting only: every wait has its own.
+        dist.init_process_group("gloo", store=scope, rank=self.rank, world_size=self.size, timeout=START)
+        self._sockets = _open_sockets() - before
+        if self._watch is not None and self._watch.missing:  # lost in between, when there was nothing to cut
+            self._cut()
+
+    def regroup(self, stamp: Stamp) -> Stamp:
+        """Meet again after a loss, without those who are lost.
+
+        Args:
+            stamp: the newest state that this process has kept.
+
+        Returns:
+            The newest one that all who go on have.
+
+        Raises:
+            PeerLostError: rank 0 is lost, or yet another one.
+        """
+        assert self._watch is not None
+        _close()
+        meeting = self._watch.meet(stamp)
+        self.epoch, self.members = meeting.epoch, meeting.members
+        self.rank, self.size = self.members.index(self._watch.rank), len(self.members)
+        self.hosts = tuple(self._hosts[name] for name in self.members)
+        self._tags = itertools.count(THANKS + 1)
+        self._thanks.clear()
+        if self.size > 1:
+            try:
+                self.connect()
+            except RuntimeError as error:
+                raise PeerLostError({rank: reason_of(error) for rank in self._watch.missing}) from error
+        return meeting.stamp
+
+    def gives_up_the_silent(self, wanted: bool) -> None:
+        """Whether a process is taken for lost that gives no sign of life for long; else it is only named."""
+        if self._watch is not None:
+            self._watch.patience = silence() if wanted else None
+
+    def lost(self) -> Mapping[int, str]:
+        """Everyone who was ever lost, by the rank of the start, and why."""
+        return {} if self._watch is None else dict(self._watch.lost)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether rank 0 is lost, or has given this process up."""
+        return self._watch is not None and bool({0, self._watch.rank} & set(self._watch.lost))
+
+    def verdict(self, error: PeerLostError) -> PeerLostError:
+        """The same with the names of those who are lost, as soon as that has come out."""
+        missing = {} if self._watch is None or error.named else self._watch.verdict(VERDICT)
+        if not missing:
+            return error
+        names = " and ".join(self.who(rank) for rank in missing)
+        return PeerLostError(missing, f"the run has lost {names}: {next(iter(missing.values()))}")
+
+    def who(self, rank: int) -> str:
+        """A process by the agents it hosts, its host and the rank it had at the start."""
+        agents = self.agents.get(rank, "")
+        host = self._hosts[rank].partition(" ")[0]
+        return f"{agents} on {host} (process {rank})" if agents else f"process {rank} on {host}"
+
+    def close(self, clean: bool) -> None:
+        """Leave the others; unless it is a clean end, they take it for a loss."""
+        if self._watch is not None:
+            self._watch.close(clean)
+        _close()
+
+    def _waits_for(self) -> tuple[int, float] | None:
+        waiting = self.traffic.waiting_for
+        members = self.members
+        if waiting is None or waiting[0] >= len(members):
+            return None
+        return members[waiting[0]], time.monotonic() - waiting[1]
+
+    def _cut(self) -> None:
+        """End all waits of this process: gloo cannot be asked to, but its connections can be shut under it."""
+        for number, inode in list(self._sockets):
+            with contextlib.suppress(OSError):
+                if os.fstat(number).st_ino == inode:
+                    with socket.socket(fileno=os.dup(number)) as connection:
+                        ends = connection.getpeername(), connection.getsockname()  # one that listens has no peer
+                        if all(end[1] != self._store_port for end in ends):  # the store is served and asked here too
+                            connection.shutdown(socket.SHUT_RDWR)
 
     def record_failure(self, error: PeerdescentError) -> None:
         """Leave the sentence with which this process ends where the others find it, unless one was there before."""
@@ -182,12 +290,29 @@ class Group:
             raise RankError(entry["rank"], entry["message"], entry["code"])
 
 
-def _packets(content: bytes) -> list[torch.Tensor]:
-    """Words as messages."""
-    room = PACKET - LENGTH
-    first = len(content).to_bytes(LENGTH, "little") + content[:room].ljust(room, b"\0")
-    parts = [first, content[room:]] if len(content) > room else [first]
-    return [torch.frombuffer(bytearray(part), dtype=torch.uint8) for part in parts]
+class _Sent:
+    """Messages on their way to one process, one after the other; it says when the last has come.
+
+    A wait for a send would not end if that process died meanwhile, but one for its answer does.
+    """
+
+    def __init__(self, group: Group, parts: Sequence[torch.Tensor], peer: int, tag: int) -> None:
+        self._group, self._peer, self._answer = group, peer, torch.zeros(1, dtype=torch.uint8)
+        with _naming(peer):
+            self._heard = dist.irecv(self._answer, peer, tag=THANKS)
+            self._kept = [(part, dist.isend(part, peer, tag=tag)) for part in parts]
+
+    def wait(self) -> None:
+        """Return when all has come."""
+        assert self._heard is not None
+        with _naming(self._peer), self._group._waiting(self._peer):
+            self._heard.wait(PATIENCE)
+
+
+def _say(text: str) -> None:
+    """A note to the user from a thread; a filter may turn it into an error, and the thread must go on."""
+    with contextlib.suppress(Exception):
+        warnings.warn(text, stacklevel=2)
 
 
 @contextlib.contextmanager
@@ -201,11 +326,6 @@ def _naming(peer: int) -> Iterator[None]:
 def under_torchrun() -> bool:
     """Whether this process was started as one of several."""
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
-
-
-def attempts_before() -> int:
-    """How often torchrun has started this group of processes before, after one of them had failed."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def join_torchrun() -> Group:
@@ -225,7 +345,8 @@ def join_torchrun() -> Group:
         store = TCPStore(host, port, is_master=keeps_store, wait_for_workers=False, timeout=START)
     except RuntimeError as error:
         raise PeerdescentError(f"the meeting point {host}:{port} cannot be used: {reason_of(error)}.") from error
-    return join(PrefixStore(f"attempt-{attempts_before()}", store), rank, size)
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return join(PrefixStore(f"attempt-{attempt}", store), rank, size, host=host)
 
 
 def _knock(host: str, port: int) -> None:
@@ -245,30 +366,41 @@ def _knock(host: str, port: int) -> None:
 
 
 def join(
-    store: Store, rank: int, size: int, patience: timedelta = START, watch: Callable[[], None] | None = None
+    store: Store,
+    rank: int,
+    size: int,
+    patience: timedelta = START,
+    look: Callable[[], None] | None = None,
+    host: str = HERE,
 ) -> Group:
-    """Meet the other processes through a store; `watch` is called while waiting, and may raise.
+    """Meet the other processes through a store on some host; `look` is called while waiting, and may raise.
 
     Raises:
         PeerdescentError: one of them does not come, or cannot be reached, in time; it is named.
     """
-    store.set(f"host/{rank}", _host())
+    store.set(f"host/{rank}", f"{socket.gethostname()} ({address_towards(host)})")
     end = time.monotonic() + patience.total_seconds()
     while missing := [peer for peer in range(size) if not store.check([f"host/{peer}"])]:
         if time.monotonic() > end:
             names = ", ".join(map(str, missing))
             raise PeerdescentError(f"process {names} of {size} has not come within {patience.seconds} s of this one.")
-        if watch is not None:
-            watch()
+        if look is not None:
+            look()
         time.sleep(0.02)
     hosts = tuple(store.get(f"host/{peer}").decode() for peer in range(size))
+    watch: Watch | None = None
+    if size > 1:
+        watch = Hub(size, store, host, look or (lambda: None)) if rank == 0 else Spoke(rank, size, store)
+    group = Group(rank, size, store, hosts, watch)
     try:
-        # The timeout is for meeting only: every wait has its own.
-        scope = PrefixStore("group", store)
-        dist.init_process_group("gloo", store=scope, rank=rank, world_size=size, timeout=patience)
+        group.connect()
     except RuntimeError as error:
+        lost = group.lost()
+        group.close(clean=False)
+        if lost:
+            raise group.verdict(PeerLostError(lost)) from error
         raise PeerdescentError(_unreachable(error, hosts)) from error
-    return Group(rank, size, store, hosts)
+    return group
 
 
 _known: dict[int, Group] = {}
@@ -281,27 +413,36 @@ def group_of_default() -> Group:
     if id(processes) not in _known:
         rank, size = dist.get_rank(), dist.get_world_size()
         store = PrefixStore("peerdescent", dist.distributed_c10d._get_default_store())
-        store.set(f"host/{rank}", _host())
+        store.set(f"host/{rank}", socket.gethostname())
         hosts = [store.get(f"host/{peer}").decode() for peer in range(size)]
         _known.clear()  # a process group that was destroyed may have had the same identity
         _known[id(processes)] = Group(rank, size, store, hosts)
     return _known[id(processes)]
 
 
-def leave() -> None:
+def _close() -> None:
     """Close the connections to the other processes."""
     _known.clear()
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def _host() -> str:
-    """This machine's name and address, as others see them."""
-    name = socket.gethostname()
-    try:
-        return f"{name} ({socket.gethostbyname(name)})"
-    except OSError:
-        return name
+def _port(store: Store) -> int:
+    """Where a store is served."""
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    return int(getattr(store, "port", 0))
+
+
+def _open_sockets() -> set[tuple[int, int]]:
+    """The sockets that this process has: their numbers, and inodes to know them again by."""
+    found = set()
+    for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else []:
+        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
+            status = os.fstat(int(name))
+            if stat.S_ISSOCK(status.st_mode):
+                found.add((int(name), status.st_ino))
+    return found
 
 
 def _unreachable(error: RuntimeError, hosts: Sequence[str]) -> str:

@@ -198,7 +198,12 @@ class Wiring:
         return cls(graph, L, lazy, spectrum(L, lazy), (note,))
 
     def network(
-        self, dtype: torch.dtype, device: torch.device, wire: str = "full", group: Group | None = None
+        self,
+        dtype: torch.dtype,
+        device: torch.device,
+        wire: str = "full",
+        group: Group | None = None,
+        placement: Placement | None = None,
     ) -> MemoryNetwork:
         """The exchange for tensors of this dtype and device: of all agents, or of this process's part of them."""
         L, n = self.laplacian, self.graph.n
@@ -207,7 +212,7 @@ class Wiring:
         if group is None or group.size == 1:
             matrices = Matrix(L, dtype, device), Matrix(disagreement, dtype, device)
             return MemoryNetwork(*matrices, Everyone(n), rounded)
-        placement = Placement(n, group.size)
+        placement = placement or Placement(n, group.size)
         plan = neighbour_plan(placement, group.rank, self.graph.edges)
         return BlockNetwork(
             Matrix(L, dtype, device, plan),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from peerdescent.errors import InputError
 
@@ -13,15 +15,20 @@ from peerdescent.errors import InputError
 class Placement:
     """Agents 0, …, n−1 in contiguous blocks over processes, as evenly as can be: larger blocks first.
 
+    Where processes were lost, the blocks keep the `sizes` they had.
+
     >>> placement = Placement(agents=10, processes=3)
     >>> [placement.block(process) for process in range(3)]
     [range(0, 4), range(4, 7), range(7, 10)]
     >>> placement.owner(6), placement.local(6)
     (1, 2)
+    >>> Placement(agents=6, processes=2, sizes=(2, 4)).block(1)
+    range(2, 6)
     """
 
     agents: int
     processes: int
+    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -32,17 +39,20 @@ class Placement:
                 f"use at most {self.agents}."
             )
 
+    @cached_property
+    def _bounds(self) -> tuple[int, ...]:
+        """Where the blocks begin, and the end."""
+        size, larger = divmod(self.agents, self.processes)
+        even = tuple(size + (process < larger) for process in range(self.processes))
+        return tuple(accumulate(self.sizes or even, initial=0))
+
     def block(self, process: int) -> range:
         """The agents that a process hosts."""
-        size, larger = divmod(self.agents, self.processes)
-        first = process * size + min(process, larger)
-        return range(first, first + size + (process < larger))
+        return range(self._bounds[process], self._bounds[process + 1])
 
     def owner(self, agent: int) -> int:
         """The process that hosts an agent."""
-        size, larger = divmod(self.agents, self.processes)
-        boundary = larger * (size + 1)
-        return agent // (size + 1) if agent < boundary else larger + (agent - boundary) // size
+        return bisect_right(self._bounds, agent) - 1
 
     def local(self, agent: int) -> int:
         """An agent's row within its process."""

@@ -37,6 +37,8 @@ class Result:
     """How many processes shared the agents; in all but the first, `x` holds their own agents only."""
     wire_bytes: int = 0
     """What the processes have sent to each other; agents of one process need no wire."""
+    lost: tuple[int, ...] = ()
+    """The agents that were lost on the way; `x`, `graph` and `problem` are those of the others."""
 
     @property
     def x_mean(self) -> torch.Tensor:

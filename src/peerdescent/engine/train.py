@@ -7,10 +7,10 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -18,9 +18,12 @@ from peerdescent import graphs, problems
 from peerdescent.algorithms import Algorithm
 from peerdescent.checks import whole
 from peerdescent.engine.checkpoint import Checkpoint, Checkpoints
+from peerdescent.engine.exchange import PeerLostError
+from peerdescent.engine.faults import NO_FAULTS, Faults, as_faults, strike_now, with_restarts
 from peerdescent.engine.folder import CHECKPOINTS, RunFolder
 from peerdescent.engine.gradients import choose_strategy
 from peerdescent.engine.group import Group
+from peerdescent.engine.losses import Losses
 from peerdescent.engine.metrics import Metrics, Row, breaches, evaluate, evaluate_agents
 from peerdescent.engine.network import Wiring
 from peerdescent.engine.placement import Placement
@@ -37,9 +40,10 @@ from peerdescent.engine.preparation import (
 )
 from peerdescent.engine.result import Result
 from peerdescent.engine.settings import Settings
+from peerdescent.engine.survival import in_words, with_laws, with_returned
 from peerdescent.engine.update import State, Update, initial_state, make_update, vectors_sent
 from peerdescent.engine.workers import workers as start_workers
-from peerdescent.errors import DivergedError, InputError
+from peerdescent.errors import DivergedError, InputError, PeerdescentError
 from peerdescent.graphs import Graph
 from peerdescent.problems import Problem
 
@@ -64,6 +68,9 @@ def train(
     experiment: dict[str, Any] | None = None,
     workers: int = 1,
     group: Group | None = None,
+    on_loss: str = "stop",
+    kill: Sequence[str] = (),
+    stall: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
     """Train one model among the agents of a graph.
@@ -81,11 +88,16 @@ def train(
         workers: local processes that share the agents, started here. The problem is pickled for them, and a script
             that asks for more than one must guard its main part with `if __name__ == "__main__"`.
         group: the processes that share the agents, in each of which `train` is called alike; None for this one alone.
+        on_loss: when a process is lost: "stop", "continue" with the agents that are left, or "restart" all workers
+            from the last checkpoint (under torchrun, `--max-restarts` does that).
+        kill: faults to make, AGENT@ITERATION: the process that hosts the agent kills itself before that iteration.
+        stall: faults to make, AGENT@ITERATION:SECONDS: it sleeps for so long.
         **settings: iterations, batch_size, seed and the other fields of `Settings`.
 
     Raises:
         InputError: something in the input is wrong; the message says what to do.
         DivergedError: the loss is no longer finite; its `result` holds what was recorded.
+        PeerLostError: a process is lost, and the run could not go on without it.
 
     >>> from peerdescent.algorithms import DSGPA
     >>> from peerdescent.problems import Quadratic
@@ -97,17 +109,26 @@ def train(
     """
     chosen, graph, method = make_settings(settings), graphs.as_graph(graph), make_algorithm(algorithm)
     Placement(graph.n, whole("workers", workers, 1))
+    faults = as_faults(on_loss, kill, stall)
+    faults.check(graph.n, max(workers, group.size if group is not None else 1))
     if workers > 1:
-        same = {"out": out, "resume": resume, "overwrite": overwrite, "x0": x0, "experiment": experiment, **settings}
-        with start_workers(workers, _train_too, problem, graph, method, same) as started:
-            return train(problem, graph, method, progress=progress, group=started, **same)
+        same = {"out": out, "x0": x0, "experiment": experiment, "on_loss": on_loss, **settings}
+
+        def attempt(number: int) -> Result:
+            left = faults.after(number)
+            again = {"resume": resume or number > 0, "overwrite": overwrite and not number}
+            chosen = {**same, **again, "kill": left.kill, "stall": left.stall}
+            with start_workers(workers, _train_too, problem, graph, method, chosen) as started:
+                return train(problem, graph, method, progress=progress, group=started, **chosen)
+
+        return with_restarts(faults, attempt)
     problem = problems.make(problem, graph.n) if isinstance(problem, str) else problem
     if problem.agents != graph.n:
         raise InputError(f"the problem has {problem.agents} agents and the graph {graph.n}: they must be the same.")
     if out is not None and resume:
         chosen = as_before(chosen, Path(out))
     with limited_threads(chosen.threads):
-        run = _Run(problem, graph, method, chosen, x0, group or Group.alone())
+        run = _Run(problem, graph, method, chosen, x0, group or Group.alone(), faults)
         if out is None:
             return run.go(progress)
         if not run.group.leads:
@@ -152,19 +173,24 @@ class _Run:
         settings: Settings,
         x0: torch.Tensor | None,
         group: Group,
+        faults: Faults = NO_FAULTS,
     ) -> None:
         device, dtype = settings.place()
         if group.size > 1 and device.type != "cpu":
             raise InputError(f"device = {settings.device!r}: agents in several processes live on the cpu.")
         self.problem, self.graph, self.algorithm, self.settings = problem.to(device, dtype), graph, algorithm, settings
-        self.group, self.placement = group, Placement(graph.n, group.size)
-        self.wiring = Wiring.build(graph, settings.laplacian, settings.mixing, algorithm)
+        self.group, self.placement, self.faults = group, Placement(graph.n, group.size), faults
+        self._whole, self._block = (self.problem, graph), self.placement.block(group.rank)
+        self.losses = Losses(faults, group, self.placement)
+        if faults.on_loss == "continue":
+            self.problem.among(range(graph.n))  # refuses a problem that cannot
         x = self.problem.start(settings.seed) if x0 is None else start_points(x0, self.problem)
-        self.start_digest = self._set_up(x.to(device, dtype))
-        size = 2 if settings.wire == "bf16" else x.element_size()
-        self.bytes_per_exchange = vectors_sent(algorithm) * self.problem.dimension * size * 2 * len(graph.edges)
         self.k, self.seconds, self.metrics = 0, 0.0, Metrics()
-        self.notes = list(self.wiring.notes)
+        self.notes: list[str] = []
+        self.lost: tuple[int, ...] = ()
+        self._bytes_until = (0, 0)
+        self._strikes = faults.strikes(self._block)
+        self.start_digest = self._set_up(x.to(device, dtype))
         self.folder: RunFolder | None = None
         self.checkpoints: Checkpoints | None = None
         self.digest = ""
@@ -173,10 +199,11 @@ class _Run:
 
     def _set_up(self, x: torch.Tensor) -> str:
         """Gradients and updates for the agents hosted here; returns a digest of all agents' starts."""
-        settings, group, block = self.settings, self.group, self.placement.block(self.group.rank)
+        settings, group, block = self.settings, self.group, self._block
         whole = initial_state(self.algorithm, x)
         start_digest = hashlib.sha256(whole["x"].cpu().numpy().tobytes()).hexdigest()
-        group.agree(facts(self.problem, self.graph, self.algorithm, settings, start_digest))
+        alike = facts(self.problem, self.graph, self.algorithm, settings, start_digest)
+        group.agree({**alike, "on-loss": self.faults.on_loss})
         strategy, why = settings.gradients, "as asked"
         if strategy == "auto" and group.leads:
             strategy, why = choose_strategy(self.problem, x, settings.batch_size)
@@ -185,13 +212,23 @@ class _Run:
         self.gradients = f"{strategy} ({why})"
         self.oracle = self.problem.oracle(settings.batch_size, settings.seed, settings.replacement, block, strategy)
         own = {name: array[block.start : block.stop] for name, array in whole.items()}
-        state = own if group.size == 1 else {name: array.clone() for name, array in own.items()}
-        network = self.wiring.network(x.dtype, x.device, settings.wire, group)
+        self._connect(own if group.size == 1 else {name: array.clone() for name, array in own.items()})
+        return start_digest
+
+    def _connect(self, state: State) -> None:
+        """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
+        settings, x = self.settings, state["x"]
+        self.wiring = Wiring.build(self.graph, settings.laplacian, settings.mixing, self.algorithm)
+        self.notes += [note for note in self.wiring.notes if note not in self.notes]
+        network = self.wiring.network(x.dtype, x.device, settings.wire, self.group, self.placement)
         self.update: Update = make_update(
             self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
         )
-        group.agree({"update": self.update.description.partition(" (")[0]})  # its messages have an order of their own
-        return start_digest
+        # its messages have an order of their own
+        self.group.agree({"update": self.update.description.partition(" (")[0]})
+        size = 2 if settings.wire == "bf16" else x.element_size()
+        vectors = vectors_sent(self.algorithm) * self.problem.dimension
+        self.bytes_per_exchange = vectors * size * 2 * len(self.graph.edges)
 
     @property
     def state(self) -> State:
@@ -209,6 +246,9 @@ class _Run:
         self.group.share(self.digest)
         self.folder, self.checkpoints = folder, Checkpoints(folder.checkpoints, self.group, self.placement)
         last = self.checkpoints.last()
+        if last is not None and last.lost:
+            last.state = with_returned(self.algorithm, self.graph, last.state, last.lost)
+            self._note(f"{in_words(last.lost)} came back at iteration {last.iteration} with a neighbour's x")
         if last is not None:
             fitting = fits(last.state, self.state, (self.graph.n, self.problem.dimension))
             known = known if last.digest == self.digest and fitting else {}
@@ -225,6 +265,8 @@ class _Run:
         self._restore(last)
         folder.describe({**experiment, "iterations": self.settings.iterations})
         self.metrics = folder.rewind(self.k if last is not None else -1)
+        if len(self.metrics):  # agents may have been lost before: what was sent until then is in the records
+            self._bytes_until = self.metrics[-1]["iteration"], self.metrics[-1]["bytes_sent"]
 
     def follow(self, out: Path) -> None:
         """Go on from where rank 0 does, and keep the own part of checkpoints in its folder's place."""
@@ -241,7 +283,22 @@ class _Run:
                 self.group.scatter(None if last is None else last.state[name], array, self.placement)
 
     def go(self, progress: Progress | None) -> Result:
+        """Run to the end, whoever is lost on the way, if that is wanted and can be."""
+        lost = False
+        while True:
+            try:
+                if lost:
+                    self._go_on_without_the_lost()
+                return self._go(progress)
+            except PeerLostError as error:
+                if not self.losses.can_go_on:
+                    raise self.losses.sentence(error, self.checkpoints) from error
+                self.group.raise_failure()
+                lost = True
+
+    def _go(self, progress: Progress | None) -> Result:
         """Run to the end, evaluating on the way."""
+        self.losses.keep(self.k, self.state)
         if self.group.share(bool(len(self.metrics)) and self.metrics[-1]["loss"] is None):
             self._diverged()  # a run that had diverged when it was stopped
         if self.group.share(self._due()):
@@ -256,8 +313,13 @@ class _Run:
         result = self._result()
         if self.folder is not None:
             self.folder.finish({**result.summary(), "diverged": False, "notes": self.notes})
-        self.group.share("end")  # nobody leaves while others still hear from it
+        self._end()
         return result
+
+    def _end(self) -> None:
+        """Nobody leaves while others still hear from it; who is lost now has done its part."""
+        with suppress(PeerLostError):
+            self.group.share("end")
 
     def _due(self) -> bool:
         """Whether this point is still to be evaluated: the start, or where a killed run stood."""
@@ -280,10 +342,13 @@ class _Run:
             piece = range(self.k, min(stop, self.k + PIECE))
             begin = time.perf_counter()
             for k in piece:
+                if k in self._strikes:
+                    strike_now(self._strikes.pop(k))
                 oracle(update.begin(k), k, update.gradient)
                 update.finish(k)
             self.seconds += time.perf_counter() - begin
             self.k = piece.stop
+            self.losses.keep(self.k, self.state)
             if progress is not None:
                 progress(self.k, None)
             self._save_if_due()
@@ -298,7 +363,7 @@ class _Run:
     def _record(self, state: State, agents: list[dict[str, list[Any]]], progress: Progress | None) -> bool:
         """One more row, from the rows of all agents; returns whether its numbers are finite."""
         each = {name: [value for part in agents for value in part[name]] for name in agents[0]}
-        counted = {"bytes_sent": self.k // self.settings.mix_every * self.bytes_per_exchange, "seconds": self.seconds}
+        counted = {"bytes_sent": self._bytes_sent(), "seconds": self.seconds}
         row = {"iteration": self.k, **evaluate(self.problem, state["x"]), **each, **counted}
         self.metrics.rows.append(row)
         if self.folder is not None:
@@ -310,12 +375,21 @@ class _Run:
         self._watch(state)
         return True
 
+    def _bytes_sent(self) -> int:
+        """What the agents have sent along all edges, those of one process too."""
+        (before, sent), m = self._bytes_until, self.settings.mix_every
+        return int(sent + (self.k // m - before // m) * self.bytes_per_exchange)
+
     def _watch(self, state: State) -> None:
         for law, far in breaches(self.algorithm, state).items():
             note = f"invariant broken at iteration {self.k}: {law} is off by {far:.1e} of the largest entry"
             if not any(law in known for known in self.notes):
-                self.notes.append(note)
-                warnings.warn(note, stacklevel=2)
+                self._note(note)
+
+    def _note(self, text: str) -> None:
+        """Something that whoever reads the records should know."""
+        self.notes.append(text)
+        warnings.warn(text, stacklevel=3)
 
     def _diverged(self) -> None:
         result = self._result()
@@ -326,7 +400,7 @@ class _Run:
             "try smaller steps or a smaller Laplacian."
         )
         result.diverged, error.result = True, result
-        self.group.share("end")
+        self._end()
         raise error
 
     def _save_if_due(self) -> None:
@@ -336,7 +410,7 @@ class _Run:
     def _save(self) -> None:
         assert self.checkpoints is not None
         begin = time.monotonic()
-        self.checkpoints.save(Checkpoint(self.state, self.k, self.seconds, self.digest))
+        self.checkpoints.save(Checkpoint(self.state, self.k, self.seconds, self.digest, self.lost))
         end = time.monotonic()
         self._next_save = end + max(seconds_between_checkpoints(), SAVING_SHARE * (end - begin))
 
@@ -356,4 +430,37 @@ class _Run:
             self.notes,
             processes=self.group.size,
             wire_bytes=sent,
+            lost=self.lost,
         )
+
+    def _go_on_without_the_lost(self) -> None:
+        """Meet again; those who are left get a problem and a graph of their own, and the method's laws are restored."""
+        problem, graph = self._whole
+        left = self.losses.regroup()
+        self.k, self.lost, self.placement = left.k, left.lost, left.placement
+        if self.checkpoints is not None:
+            self.checkpoints.placement = left.placement
+        self.metrics = Metrics([row for row in self.metrics if row["iteration"] <= self.k])
+        if self.folder is not None:
+            self.folder.rewind(self.k)
+        self._bytes_until = self.k, self._bytes_sent()
+        try:
+            self.graph = graph.among(left.agents)
+        except InputError as error:
+            self._fall_apart(left.state, error)
+        self.problem = problem.among(left.agents)
+        self._connect({name: array.clone() for name, array in left.state.items()})
+        whole = self._gathered()
+        restored = with_laws(self.algorithm, whole) if self.group.leads else whole
+        for name, array in self.state.items():
+            self.group.scatter(restored[name] if self.group.leads else None, array, self.placement)
+        self._note(left.note)
+        self.losses.settle()
+
+    def _fall_apart(self, state: State, error: InputError) -> NoReturn:
+        if self.checkpoints is not None:
+            self.checkpoints.save(Checkpoint(state, self.k, self.seconds, self.digest, self.lost))
+        raise PeerdescentError(
+            f"without {in_words(self.lost)} the graph falls apart, and the run has stopped at iteration {self.k}; "
+            "--resume brings them back with a neighbour's x."
+        ) from error

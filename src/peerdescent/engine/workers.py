@@ -19,10 +19,9 @@ from typing import Any, NoReturn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from peerdescent.engine.exchange import PeerLostError
-from peerdescent.engine.group import Group, join, join_torchrun, leave, under_torchrun
-from peerdescent.errors import InputError, PeerdescentError
+from peerdescent.engine.group import HERE, Group, join, join_torchrun, under_torchrun
+from peerdescent.errors import DivergedError, InputError, PeerdescentError
 
-HERE = "127.0.0.1"
 GRACE = 5.0
 """Seconds that a process has to end by itself after the run."""
 LAST_WORDS = 30.0
@@ -61,25 +60,31 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
             if child.is_alive():
                 child.terminate()
                 child.join(GRACE)
+            if child.is_alive():  # a stopped process does not hear that it should end
+                child.kill()
+                child.join()
 
 
 @contextlib.contextmanager
 def joined(group: Group) -> Iterator[Group]:
     """A group to work in; what this process ends with is left for the others, and what they ended with is raised."""
+    clean = False
     try:
         yield group
+        clean = True
     except PeerLostError as error:
-        group.raise_failure()  # it says why the other is gone
-        group.record_failure(error)
-        raise
+        if not group.abandoned:  # else the store may be out of reach
+            group.raise_failure()  # it says why the other is gone
+        raise group.verdict(error) from error
     except PeerdescentError as error:
         group.record_failure(error)
+        clean = isinstance(error, DivergedError)  # all of them end with it
         raise
     except BaseException as error:
         group.record_failure(PeerdescentError(f"{type(error).__name__}: {error}"))
         raise
     finally:
-        leave()
+        group.close(clean)
 
 
 @contextlib.contextmanager
@@ -98,7 +103,7 @@ def torchrun() -> Iterator[Group | None]:
         with joined(group):
             yield group
     except PeerdescentError as error:
-        if not group.leads:
+        if not group.leads and not group.abandoned:
             _linger(group, error.exit_code)
         raise
     finally:
@@ -130,7 +135,8 @@ def end_with(parent: int) -> None:
 def _look_after(started: list[BaseProcess]) -> None:
     for rank, process in enumerate(started, 1):
         if process.exitcode is not None:
-            raise PeerdescentError(f"process {rank} ended at its start with exit code {process.exitcode}.")
+            why = f"it ended at its start with exit code {process.exitcode}"
+            raise PeerLostError({rank: why}, f"the run has lost process {rank}: {why}.")
 
 
 def _work(rank: int, count: int, port: int, parent: int, job: Job, arguments: tuple[Any, ...]) -> None:

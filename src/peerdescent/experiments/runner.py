@@ -8,6 +8,7 @@ from pathlib import Path
 
 from peerdescent import toml
 from peerdescent.engine import Result, train
+from peerdescent.engine.faults import NO_FAULTS, Faults
 from peerdescent.engine.folder import claim, mark
 from peerdescent.engine.group import Group
 from peerdescent.engine.train import Progress, check
@@ -34,18 +35,30 @@ class Outcome:
 
 
 def run(
-    experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce, group: Group | None = None
+    experiment: Experiment,
+    out: Path,
+    resume: bool,
+    overwrite: bool,
+    announce: Announce,
+    group: Group | None = None,
+    faults: Faults = NO_FAULTS,
 ) -> dict[str, Outcome]:
     """One method, its records and its figures in `out`; all processes of a group call this, the first one writes."""
     (name,) = experiment.algorithms
-    outcomes = {name: train_one(experiment, name, out, resume, overwrite, announce, group)}
+    outcomes = {name: train_one(experiment, name, out, resume, overwrite, announce, group, faults)}
     if group is None or group.leads:
         _draw(experiment, outcomes, out)
     return outcomes
 
 
 def compare(
-    experiment: Experiment, out: Path, resume: bool, overwrite: bool, announce: Announce, group: Group | None = None
+    experiment: Experiment,
+    out: Path,
+    resume: bool,
+    overwrite: bool,
+    announce: Announce,
+    group: Group | None = None,
+    faults: Faults = NO_FAULTS,
 ) -> dict[str, Outcome]:
     """Every method of the experiment in a folder of its own below `out`; one that diverges does not stop the others."""
     graph, leads = experiment.make_graph(), group is None or group.leads
@@ -56,7 +69,8 @@ def compare(
         claim(out, resume, overwrite)
         mark(out)
     outcomes = {
-        name: train_one(experiment, name, out / name, resume, False, announce, group) for name in experiment.algorithms
+        name: train_one(experiment, name, out / name, resume, False, announce, group, faults)
+        for name in experiment.algorithms
     }
     if not leads:
         return outcomes
@@ -74,6 +88,7 @@ def train_one(
     overwrite: bool,
     announce: Announce,
     group: Group | None = None,
+    faults: Faults = NO_FAULTS,
 ) -> Outcome:
     """One method of an experiment, with records in `out`."""
     graph = experiment.make_graph()
@@ -89,6 +104,7 @@ def train_one(
             progress=announce(name),
             experiment=experiment.resolved(name),
             group=group,
+            **vars(faults),
             **vars(experiment.settings()),
         )
         return Outcome(result)

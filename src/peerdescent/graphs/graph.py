@@ -111,6 +111,18 @@ class Graph:
         start, stop = self._adjacency.indptr[i : i + 2]
         return tuple(self._adjacency.indices[start:stop].tolist())
 
+    def among(self, agents: Iterable[int]) -> Graph:
+        """The edges between some of the agents, who are numbered anew in their order; refused if they fall apart.
+
+        >>> Graph(4, ((0, 1), (1, 2), (2, 3), (0, 3))).among([0, 2, 3]).edges
+        ((0, 2), (1, 2))
+        """
+        number = {agent: new for new, agent in enumerate(sorted(agents))}
+        kept = [place for place, (i, j) in enumerate(self.edges) if i in number and j in number]
+        edges = tuple((number[self.edges[place][0]], number[self.edges[place][1]]) for place in kept)
+        weights = None if self.weights is None else tuple(self.weights[place] for place in kept)
+        return Graph(len(number), edges, weights)
+
     def diameter(self) -> int:
         """The largest number of hops between two agents.
 

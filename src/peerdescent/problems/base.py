@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import nn
+
+from peerdescent.errors import InputError
 
 STRATEGIES = ("stacked", "loop")
 
@@ -29,6 +32,19 @@ class Problem(ABC):
     device: torch.device = torch.device("cpu")
     strategies: tuple[str, ...] = ("stacked",)
     """The ways in which its gradients can be computed; all give the same to rounding."""
+    numbers: tuple[int, ...] | None = None
+    """By which the agents draw at random, where they are some of a larger problem's; None for 0, …, n−1."""
+
+    def number(self, agent: int) -> int:
+        """What an agent's randomness goes by: its number in the whole problem."""
+        return agent if self.numbers is None else self.numbers[agent]
+
+    def among(self, agents: Sequence[int]) -> Problem:
+        """The problem of some of the agents, with their own data and their own randomness, numbered anew."""
+        raise InputError(
+            f"the problem {self.name} cannot go on without some of its agents: it does not define `among`; "
+            "choose --on-loss stop or restart."
+        )
 
     @abstractmethod
     def start(self, seed: int) -> torch.Tensor:

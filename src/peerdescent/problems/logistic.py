@@ -36,7 +36,8 @@ class LogisticNonconvex(Sampled):
 
     def start(self, seed: int) -> torch.Tensor:
         """Small random points, each agent its own."""
-        rows = [0.1 * stream(seed, "start", i).standard_normal(self.dimension) for i in range(self.agents)]
+        numbers = [self.number(agent) for agent in range(self.agents)]
+        rows = [0.1 * stream(seed, "start", number).standard_normal(self.dimension) for number in numbers]
         return torch.from_numpy(np.stack(rows)).to(self.device, self.dtype)
 
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -86,8 +86,8 @@ class MnistCNN(Supervised):
 
     def start(self, seed: int) -> torch.Tensor:
         """The agents' starting weights."""
-        agents = range(self.agents) if self.start_kind == "glorot" else [0] * self.agents
-        rows = [self._draw(seed, agent) for agent in agents]
+        drawn_by = [self.number(agent) if self.start_kind == "glorot" else 0 for agent in range(self.agents)]
+        rows = [self._draw(seed, agent) for agent in drawn_by]
         return torch.from_numpy(np.stack(rows)).to(self.device, self.dtype)
 
     def _draw(self, seed: int, agent: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

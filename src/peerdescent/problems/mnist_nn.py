@@ -89,13 +89,14 @@ class MnistNN(Supervised):
 
     def start(self, seed: int) -> torch.Tensor:
         """The agents' starting weights."""
+        numbers = [self.number(agent) for agent in range(self.agents)]
         if self.start_kind == "uniform":
             rows = [_uniform(seed, 0, (PIXELS + 1) ** -0.5, (HIDDEN + 1) ** -0.5)] * self.agents
         elif self.start_kind == "glorot":
             limits = ((6 / (PIXELS + HIDDEN)) ** 0.5, (6 / (HIDDEN + CLASSES)) ** 0.5)
-            rows = [_uniform(seed, i, *limits) for i in range(self.agents)]
+            rows = [_uniform(seed, i, *limits) for i in numbers]
         else:
-            rows = [stream(seed, "start", i).standard_normal(self.dimension) for i in range(self.agents)]
+            rows = [stream(seed, "start", i).standard_normal(self.dimension) for i in numbers]
         x = torch.from_numpy(np.stack(rows)).to(self.device, self.dtype)
         if self.start_kind == "glorot":
             x[:, : FIRST : PIXELS + 1] = 0  # biases

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -18,7 +20,7 @@ class KnownNoise:
         deviation: s for one sample; a minibatch of B has s/√B, exact gradients (batch_size None) have none.
         batch_size: B.
         seed: the run's seed.
-        agents: whose gradients these are.
+        agents: the numbers by which those draw whose gradients these are.
 
     >>> gradients = torch.zeros(2, 3)
     >>> KnownNoise(1.0, None, 0, range(2)).add_to(gradients, k=0)
@@ -26,7 +28,7 @@ class KnownNoise:
     tensor(0.)
     """
 
-    def __init__(self, deviation: float, batch_size: int | None, seed: int, agents: range) -> None:
+    def __init__(self, deviation: float, batch_size: int | None, seed: int, agents: Sequence[int]) -> None:
         self.deviation = 0.0 if batch_size is None else deviation / batch_size**0.5
         self.seed, self.agents = seed, agents
         self._drawn: tuple[int, torch.Tensor] = (-1, torch.empty(0))

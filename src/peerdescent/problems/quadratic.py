@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -78,6 +79,17 @@ class Quadratic(Problem):
         solution: torch.Tensor = torch.linalg.lstsq(self.A.sum(0), pull[:, None]).solution
         return solution[:, 0]
 
+    def among(self, agents: Sequence[int]) -> Quadratic:
+        """The costs of some of the agents.
+
+        >>> Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]]).among([1, 2]).optimum()
+        tensor([0.5000], dtype=torch.float64)
+        """
+        new, chosen = copy.copy(self), list(agents)
+        new.A, new.c, new._start = self.A[chosen], self.c[chosen], self._start[chosen]
+        new.agents, new.numbers = len(chosen), tuple(self.number(agent) for agent in chosen)
+        return new
+
     def to(self, device: torch.device, dtype: torch.dtype) -> Quadratic:
         """The same problem on another device, in another precision."""
         new = copy.copy(self)
@@ -89,7 +101,7 @@ class _NoisyGradient:
     def __init__(self, problem: Quadratic, batch_size: int | None, seed: int, agents: range) -> None:
         self.A = problem.A[agents.start : agents.stop].to(problem.device, problem.dtype)
         self.c = problem.c[agents.start : agents.stop].to(problem.device, problem.dtype)
-        self.noise = KnownNoise(problem.noise, batch_size, seed, agents)
+        self.noise = KnownNoise(problem.noise, batch_size, seed, [problem.number(agent) for agent in agents])
 
     def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
         torch.bmm(self.A, (points - self.c)[:, :, None], out=out[:, :, None])

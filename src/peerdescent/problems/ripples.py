@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -49,6 +50,7 @@ class Ripples(Problem):
         self.agents, self.dimension, self.noise = agents, dimension, float(noise)
         skewed = [stream(seed, "centre", agent).exponential(size=dimension) - 1 for agent in range(agents)]
         self.c = torch.from_numpy(spread * (np.stack(skewed) - np.mean(skewed, axis=0)))
+        self._mean = torch.zeros(dimension, dtype=torch.float64)
 
     def start(self, seed: int) -> torch.Tensor:
         """One point for all agents."""
@@ -64,7 +66,7 @@ class Ripples(Problem):
         if batch_size is not None and batch_size < 1:
             raise InputError(f"batch_size = {batch_size}: expected at least 1.")
         c = self.c[agents.start : agents.stop].to(self.device, self.dtype)
-        noise = KnownNoise(self.noise, batch_size, seed, agents)
+        noise = KnownNoise(self.noise, batch_size, seed, [self.number(agent) for agent in agents])
 
         def gradient(points: torch.Tensor, k: int, out: torch.Tensor) -> None:
             torch.mul(points, FREQUENCY, out=out)
@@ -79,8 +81,16 @@ class Ripples(Problem):
         return float(bowl + HEIGHT * (1 - (FREQUENCY * x).cos()).sum())
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """∇f(x); the centres' mean is 0."""
-        return x + HEIGHT * FREQUENCY * (FREQUENCY * x).sin()
+        """∇f(x)."""
+        return x - self._mean.to(x) + HEIGHT * FREQUENCY * (FREQUENCY * x).sin()
+
+    def among(self, agents: Sequence[int]) -> Ripples:
+        """The costs of some of the agents, whose centres' mean need not be 0."""
+        new, chosen = copy.copy(self), list(agents)
+        new.c = self.c[chosen]
+        new._mean = new.c.mean(dim=0)
+        new.agents, new.numbers = len(chosen), tuple(self.number(agent) for agent in chosen)
+        return new
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Ripples:
         """The same problem on another device, in another precision."""

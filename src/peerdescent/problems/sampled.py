@@ -76,7 +76,19 @@ class Sampled(Problem):
             raise InputError(f"gradients = {strategy!r}: {self.name} offers {', '.join(self.strategies)}.")
         if batch_size is None:
             return _WholeShards(self, agents, strategy)
-        return _SampledShards(self, Minibatches(self.sizes, batch_size, seed, replacement, agents), strategy)
+        minibatches = Minibatches(self.sizes, batch_size, seed, replacement, agents, self.numbers)
+        return _SampledShards(self, minibatches, strategy)
+
+    def among(self, agents: Sequence[int]) -> Sampled:
+        """The shards of some of the agents."""
+        new, shards = copy.copy(self), [self.shard(agent) for agent in agents]
+        new.inputs, new.targets = (torch.cat([shard[part] for shard in shards]) for part in (0, 1))
+        new.sizes = [len(inputs) for inputs, _ in shards]
+        new.agents, new.numbers = len(shards), tuple(self.number(agent) for agent in agents)
+        new.offsets = torch.tensor([0, *np.cumsum(new.sizes)])
+        new.even = len(set(new.sizes)) == 1
+        new.evaluated = self.evaluated * new.agents // self.agents
+        return new
 
     def shard(self, agent: int) -> tuple[torch.Tensor, torch.Tensor]:
         """An agent's own samples."""

@@ -60,7 +60,7 @@ class Supervised(Sampled):
         rows = []
         for agent in range(self.agents):
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(int(stream(seed, "start", agent).integers(2**62)))
+                torch.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
                 fresh = copy.deepcopy(self._module)
                 fresh.apply(_reset)
             rows.append(self.flatten(fresh))

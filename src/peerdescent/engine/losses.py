@@ -1,0 +1,90 @@
+"""Lost processes, as a run sees them: states to go back to, who is left with which agents, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from peerdescent.engine.checkpoint import Checkpoints, complete
+from peerdescent.engine.exchange import PeerLostError
+from peerdescent.engine.faults import Faults
+from peerdescent.engine.group import Group
+from peerdescent.engine.placement import Placement
+from peerdescent.engine.survival import Snapshots, in_words
+from peerdescent.engine.update import State
+from peerdescent.errors import PeerdescentError
+
+MEETINGS_IN_VAIN = 5
+"""How often in a row processes meet again of whom none was lost."""
+
+
+class Survivors(NamedTuple):
+    """Who goes on, and from where."""
+
+    k: int
+    state: State
+    """The rows of the agents hosted here at that time."""
+    agents: tuple[int, ...]
+    lost: tuple[int, ...]
+    placement: Placement
+    """Of the agents that are left, numbered anew."""
+    note: str
+
+
+class Losses:
+    """What a run remembers for the case that it loses processes.
+
+    Args:
+        faults: what is to be done then.
+        group: the processes.
+        placement: where the agents are at the start.
+    """
+
+    def __init__(self, faults: Faults, group: Group, placement: Placement) -> None:
+        self.group, self._placement, self._began = group, placement, group.members
+        self._wanted = faults.on_loss == "continue"
+        self._snapshots, self._told, self._in_vain = Snapshots(), set[int](), 0
+        group.agents = {name: in_words(placement.block(rank)) for rank, name in enumerate(group.members)}
+        group.gives_up_the_silent(faults.on_loss != "stop")
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether those who are left are to go on, and rank 0 is among them and hears this process."""
+        return self._wanted and not self.group.abandoned
+
+    def keep(self, k: int, state: State) -> None:
+        """A state to go back to, if the run is to go on after a loss; all processes wait for each other."""
+        if self._wanted and self.group.size > 1:
+            self._snapshots.keep((self.group.epoch, k), state)
+            self.group.barrier()
+            self._snapshots.settle()
+
+    def regroup(self) -> Survivors:
+        """Meet again; the last state that all who are left have is the one to go on from."""
+        before = self.group.members
+        stamp = self.group.regroup(self._snapshots.newest)
+        self._in_vain = self._in_vain + 1 if before == self.group.members else 0
+        if self._in_vain == MEETINGS_IN_VAIN:
+            raise PeerdescentError("connections break again and again though all processes live: check the network.")
+        stayed = [rank for rank, name in enumerate(self._began) if name in self.group.members]
+        blocks = [self._placement.block(rank) for rank in stayed]
+        agents = tuple(agent for block in blocks for agent in block)
+        lost = tuple(agent for agent in range(self._placement.agents) if agent not in agents)
+        placement = Placement(len(agents), len(blocks), tuple(map(len, blocks)))
+        note = f"{self._news()}; {len(agents)} agents go on from iteration {stamp[1]}"
+        return Survivors(stamp[1], self._snapshots.at(stamp), agents, lost, placement, note)
+
+    def _news(self) -> str:
+        reasons = self.group.lost()
+        new = [name for name in self._began if name in reasons and name not in self._told]
+        return "lost " + "; ".join(f"{self.group.who(name)}: {reasons[name]}" for name in new) if new else "met again"
+
+    def settle(self) -> None:
+        """Those who were lost until now are in the records."""
+        self._told |= set(self.group.lost())
+
+    def sentence(self, error: PeerLostError, checkpoints: Checkpoints | None) -> PeerLostError:
+        """With what a run ends that lost a process and cannot go on."""
+        error = self.group.verdict(error)
+        saved = complete(checkpoints.folder) if checkpoints is not None else []
+        way_on = f"--resume goes on from iteration {int(saved[0].stem)}" if saved else "there is no checkpoint yet"
+        return PeerLostError(error.reasons, f"{error}; it has stopped, {way_on}.")

@@ -1,0 +1,134 @@
+"""Processes killed at random moments, fifty in all: every run ends, and its folder is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.conftest import Command, rows
+
+RESTARTS, LOSSES = 26, 24
+PATIENCE = 900
+"""Seconds after which a run is taken to hang."""
+COMMAND = [sys.executable, "-m", "peerdescent"]
+LONG = shlex.split(
+    "run --problem quadratic --graph ring:6 --set problem.dimension=200 --set problem.noise=1 --batch-size 4 "
+    "--iterations 20000 --eval-every 500 -a dsgpa-f-pb -q --no-per-agent --workers 3"
+)
+MANY = shlex.split(
+    "run --problem quadratic --graph complete:10 --set problem.dimension=50 --set problem.noise=1 --batch-size 4 "
+    "--iterations 4000 --eval-every 50 -a d-sgt-1 --no-per-agent --workers 10 --on-loss continue"
+)
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc"),
+]
+
+
+def workers_of(command: int) -> list[int]:
+    """The processes that a command has started to share its agents."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = status.read_text().rpartition(")")[2].split()[:2]
+            line = (status.parent / "cmdline").read_text()
+        except OSError:  # it has just ended
+            continue
+        if int(parent) == command and state != "Z" and "spawn_main" in line:
+            found.append(int(status.parent.name))
+    return found
+
+
+def started(here: Path, *flags: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PEERDESCENT_CHECKPOINT_SECONDS": "0.1", "OMP_NUM_THREADS": "1"}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*COMMAND, *flags], cwd=here, env=environment, text=True, **quiet)
+
+
+def ended(running: subprocess.Popen[str]) -> str:
+    """What a command said; it must end."""
+    try:
+        return running.communicate(timeout=PATIENCE)[1]
+    except subprocess.TimeoutExpired:
+        running.kill()
+        pytest.fail("it hangs")
+
+
+def whole(folder: Path) -> Iterator[dict[str, torch.Tensor]]:
+    """Every checkpoint of a folder, all of whose parts can be read."""
+    for path in sorted((folder / "checkpoints").glob("*/manifest.json")):
+        parts = sorted(json.loads(path.read_text())["parts"], key=lambda part: part["first"])
+        arrays = [load_file(path.parent / part["file"]) for part in parts]
+        yield {name: torch.cat([part[name] for part in arrays]) for name in arrays[0]}
+
+
+def test_restarts_give_the_undisturbed_result(here: Path) -> None:
+    assert started(here, *LONG, "--out", "undisturbed").wait(PATIENCE) == 0
+    *_, last = whole(here / "undisturbed")
+    moments, struck, runs = random.Random(1), 0, 0
+    while struck < RESTARTS:
+        out, runs = here / f"run-{runs}", runs + 1
+        running = started(here, *LONG, "--out", out.name, "--on-loss", "restart")
+        end = time.monotonic() + PATIENCE
+        while struck < RESTARTS and running.poll() is None and time.monotonic() < end:
+            time.sleep(moments.uniform(0, 1))
+            victims = workers_of(running.pid)
+            if len(victims) == 2 and (out / "metrics.jsonl").exists():
+                os.kill(moments.choice(victims), signal.SIGKILL)
+                struck += 1
+                time.sleep(moments.uniform(0, 6))  # from before the next ones have started to well into the run
+        said = ended(running)
+        assert running.returncode == 0, said
+        assert rows(out) == rows(here / "undisturbed")
+        *_, state = whole(out)
+        assert all(torch.equal(state[name], last[name]) for name in last)
+        assert json.loads((out / "summary.json").read_text())["diverged"] is False
+
+
+def test_those_who_are_left_go_on(process: Command, here: Path) -> None:
+    moments, struck, runs = random.Random(2), 0, 0
+    while struck < LOSSES:
+        out, runs = here / f"run-{runs}", runs + 1
+        running = started(here, *MANY, "--out", out.name)
+        killed, end = 0, time.monotonic() + PATIENCE
+        while killed < 8 and running.poll() is None and time.monotonic() < end:
+            time.sleep(moments.uniform(0, 1.5))
+            victims = workers_of(running.pid)
+            if victims and (out / "metrics.jsonl").exists() and running.poll() is None:
+                os.kill(moments.choice(victims), signal.SIGKILL)
+                killed, struck = killed + 1, struck + 1
+        said = ended(running)
+        assert running.returncode == 0, said
+        assert "Traceback" not in said
+        summary = json.loads((out / "summary.json").read_text())
+        assert (summary["iteration"], summary["diverged"]) == (4000, False)
+        named = {int(rank) for note in summary["notes"] for rank in re.findall(r"\(process (\d+)\)", note)}
+        assert len(named) >= killed - 1  # one that was struck after the end is not missed
+        assert not any("invariant" in note for note in summary["notes"])
+        assert [row["iteration"] for row in rows(out)] == list(range(0, 4001, 50))
+        assert all(torch.isfinite(state["x"]).all() for state in whole(out))
+    longer = process(*MANY, "--out", out.name, "--resume", "--iterations", 4100, "--workers", 2)
+    assert longer.code == 0, longer.err
+    assert "came back at iteration 4000" in longer.err
+
+
+def test_without_the_process_that_keeps_the_records_all_end(process: Command, here: Path) -> None:
+    flags = [*MANY[:-4], "--workers", "2", "--iterations", "1000"]
+    killed = process(*flags, "--out", "a", "--kill", "0@500", "--on-loss", "continue")
+    assert killed.code == -signal.SIGKILL
+    longer = process(*flags, "--out", "a", "--resume")
+    assert longer.code == 0, longer.err
+    assert [row["iteration"] for row in rows(here / "a")] == list(range(0, 1001, 50))
