@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +21,15 @@ from peerdescent import cli
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("searching", deadline=None)
 settings.load_profile("repeatable" if os.environ.get("CI") else "searching")
+
+# What a script starts in the background ignores interrupts, and so does all that it starts: the commands that tests
+# interrupt would run for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+PATIENCE = 300
+"""Seconds after which something is taken to hang; nothing here comes near."""
 
 
 class Said(NamedTuple):
@@ -66,7 +77,9 @@ def process(here: Path) -> Command:
 
     def call(*arguments: object, **options: Any) -> Said:
         command = [sys.executable, "-m", "peerdescent", *map(str, arguments)]
-        done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=300, **options)
+        done = subprocess.run(
+            command, cwd=here, capture_output=True, text=True, check=False, timeout=PATIENCE, **options
+        )
         return Said(done.returncode, done.stdout, done.stderr)
 
     return call
@@ -100,3 +113,12 @@ def members(session: int) -> list[int]:
         if int(number) == session and state != "Z":
             found.append(int(stat.parent.name))
     return found
+
+
+def until(done: Callable[[], object], said: Callable[[], str] = str) -> None:
+    """Return when something is done; what hangs fails, with what was said until then."""
+    end = time.monotonic() + PATIENCE
+    while not done():
+        if time.monotonic() > end:
+            pytest.fail(f"it hangs\n{said()}")
+        time.sleep(0.05)

@@ -8,11 +8,10 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Command, members, rows
+from tests.conftest import PATIENCE, Command, members, rows, until
 
 RUN = shlex.split(
     "run --problem logistic-nonconvex --graph ring:4 --set problem.samples=100 --batch-size 4 --iterations 20 "
@@ -56,17 +55,22 @@ def test_one_sentence_and_the_right_code(process: Command, here: Path) -> None:
 def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> None:
     command = [sys.executable, "-m", "peerdescent", *RUN, "--iterations", "100000000", "--out", "a", "--workers", "2"]
     with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, start_new_session=True) as running:
-        while running.poll() is None and not (here / "a" / "metrics.jsonl").exists():
-            time.sleep(0.05)
-        assert len(members(running.pid)) >= 2
-        os.kill(running.pid, blow)
-        _, err = running.communicate()
-        assert running.returncode == (130 if blow == signal.SIGINT else -blow), err
-        for _ in range(100):  # the system takes a moment to bury them
-            if not members(running.pid):
-                break
-            time.sleep(0.1)
-        assert not members(running.pid)
+        try:
+            until(lambda: running.poll() is not None or (here / "a" / "metrics.jsonl").exists())
+            assert len(members(running.pid)) >= 2
+            os.kill(running.pid, blow)
+            _, err = running.communicate(timeout=PATIENCE)  # nobody holds the other end of stderr any more
+            assert running.returncode == (130 if blow == signal.SIGINT else -blow), err
+            until(lambda: not members(running.pid))  # the system takes a moment to bury them
+        finally:
+            for left in members(running.pid):
+                os.kill(left, signal.SIGKILL)
+
+
+def test_commands_that_tests_start_can_be_interrupted() -> None:
+    """Also where the tests themselves were started by a script that ignores interrupts."""
+    probe = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--standalone"]
@@ -74,7 +78,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 
 def torchrun(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*TORCHRUN, "-m", "peerdescent", *arguments]
-    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 @pytest.mark.e2e
@@ -102,10 +106,9 @@ def test_torchrun_starts_all_again_when_one_is_killed(victim: str, process: Comm
     command = [*TORCHRUN, "--max-restarts", "2", "-m", "peerdescent", *long, "--out", "three"]
     environment = {**os.environ, "PEERDESCENT_CHECKPOINT_SECONDS": "0.1"}
     with subprocess.Popen(command, cwd=here, env=environment, start_new_session=True) as running:
-        while running.poll() is None and not list((here / "three").glob("checkpoints/*/manifest.json")):
-            time.sleep(0.02)
+        until(lambda: running.poll() is not None or list((here / "three").glob("checkpoints/*/manifest.json")))
         os.kill(rank(running.pid, victim), signal.SIGKILL)
-        assert running.wait(300) == 0
+        assert running.wait(PATIENCE) == 0
     assert rows(here / "three") == rows(here / "one")
 
 
