@@ -86,6 +86,14 @@ def failing(group: Group, out: Path) -> Result:
     return one_run(group, out=out)
 
 
+def dying_at_the_end(group: Group, moment: str, run: dict[str, Any]) -> list[Result]:
+    """Two runs; the second process dies in the first, where its last words are due, or its last rows."""
+    if group.rank == 1:
+        loop = sys.modules["peerdescent.engine.train"]
+        setattr(loop._Run, moment, lambda run: os.kill(os.getpid(), signal.SIGKILL))  # type: ignore[attr-defined]
+    return [one_run(group, **run), one_run(group, **{**run, "graph": "complete:4"})]
+
+
 def falling_silent(group: Group, run: dict[str, Any]) -> Result:
     """The second process stops in the middle of the run, without ending: its agent 2 is struck in an unusual way."""
     if group.rank == 1:

@@ -19,7 +19,7 @@ from tests.engine import placed
 
 from peerdescent import InputError, Result, algorithms, graphs, train
 from peerdescent.algorithms import PRESETS
-from peerdescent.engine import watch
+from peerdescent.engine import hub
 from peerdescent.engine.exchange import PeerLostError
 from peerdescent.engine.faults import Faults
 from peerdescent.engine.network import Wiring
@@ -114,6 +114,27 @@ def test_a_graph_that_falls_apart_stops_with_a_checkpoint_and_the_lost_come_back
     assert [row["iteration"] for row in rows(tmp_path / "a")] == [0, 10, 20, 30, 40]
 
 
+@pytest.mark.e2e
+def test_agents_come_back_from_a_checkpoint_that_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEERDESCENT_CHECKPOINT_SECONDS", "0")
+    chosen = {"graph": "path:3", "iterations": 40, "gradients": "loop", "out": tmp_path / "a"}
+    with pytest.warns(UserWarning, match="lost agent 1"), pytest.raises(PeerdescentError, match="from the checkpoint"):
+        placed.among(3, [{**chosen, "on_loss": "continue", "kill": ["1@15"]}])
+    result = placed.one_run(None, **chosen, resume=True)
+    assert torch.equal(result.x, placed.one_run(None, **{**chosen, "out": None}).x)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("moment", "lost"), [("_end", ()), ("_gathered_result", (2, 3))])
+def test_who_dies_at_the_end_takes_nobody_along(moment: str, lost: tuple[int, ...]) -> None:
+    run = {"graph": "complete:6", "on_loss": "continue"}
+    with pytest.warns(UserWarning, match="lost agents 2, 3"), workers(3, placed.dying_at_the_end, moment, run) as group:
+        first, second = placed.dying_at_the_end(group, moment, run)
+    assert first.lost == lost
+    assert len(first.x) == 6 - len(lost)
+    assert (second.processes, second.lost, len(second.x)) == (2, (), 4)
+
+
 def test_a_silent_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process is like one whose host is cut off: nothing closes its connections."""
     monkeypatch.setenv("PEERDESCENT_SILENCE_SECONDS", "3")
@@ -156,7 +177,7 @@ def test_a_loss_stops_the_run_with_a_sentence(tmp_path: Path, monkeypatch: pytes
 
 
 def test_who_is_waited_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "STALLED", 0.5)
+    monkeypatch.setattr(hub, "STALLED", 0.5)
     with pytest.warns(UserWarning, match=r"waiting for agents 2, 3 on \S+ \(process 1\) for \d+ s"):
         result = run_network(workers=2, stall=["3@25:3"])
     assert torch.equal(result.x, run_network().x)

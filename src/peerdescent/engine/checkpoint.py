@@ -73,9 +73,17 @@ class Checkpoints:
         kept = self.group.share([path.name for path in complete(self.folder)[:KEPT]])
         forget(self.folder, kept)
 
+    def has(self, iteration: int) -> bool:
+        """Whether rank 0 knows a complete checkpoint of that iteration."""
+        found: bool = self.group.share(any(int(path.stem) == iteration for path in complete(self.folder)))
+        return found
+
     def _save_part(self, folder: Path, content: bytes, counts: dict[str, Any]) -> None:
         block = self.placement.block(self.group.rank)
         folder.mkdir(exist_ok=True)
+        if self.group.leads:
+            (folder / MANIFEST).unlink(missing_ok=True)  # what is written anew does not count until it is complete
+        self.group.share()
         file = f"agents-{block.start}-{block.stop - 1}.safetensors"
         write_atomically(folder / file, content)
         part = {"file": file, "first": block.start, "agents": len(block), "sha256": _digest(content)}

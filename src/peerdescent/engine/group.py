@@ -5,23 +5,22 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import socket
-import stat
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import HashStore, TCPStore  # type: ignore[attr-defined]
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
 from peerdescent.engine.placement import Placement
-from peerdescent.engine.watch import Hub, Spoke, Stamp, Watch, address_towards, silence
+from peerdescent.engine.sockets import Known, open_sockets, shut
+from peerdescent.engine.watch import Stamp, Watch, silence
 from peerdescent.errors import InputError, PeerdescentError
 
 START = timedelta(seconds=30)
@@ -30,7 +29,6 @@ WORDS, ROWS, THANKS = 1, 2, 3
 """Tags of what is exchanged besides the messages of a method, whose tags come after."""
 VERDICT = 2.0
 """Seconds in which it comes out who is lost, once a connection has broken."""
-HERE = "127.0.0.1"
 
 
 class RankError(PeerdescentError):
@@ -58,7 +56,7 @@ class Group:
         """How often the processes have met again."""
         self._tags = itertools.count(THANKS + 1)
         self._thanks: dict[int, tuple[torch.Tensor, dist.Work | None]] = {}
-        self._sockets: set[tuple[int, int]] = set()
+        self._sockets: set[Known] = set()
         self._store_port = _port(store)
         self._watch = watch
         self._hosts = self.hosts
@@ -87,13 +85,13 @@ class Group:
         """
         all_facts: list[dict[str, str]] = self.share(self.collect(facts))
         for rank, theirs in enumerate(all_facts):
-            different = [name for name in all_facts[0] if theirs.get(name) != all_facts[0][name]]
-            if different:
-                name = different[0]
-                raise InputError(
-                    f"process {rank} on {self.hosts[rank]} differs from process 0 in its {name} "
-                    f"({theirs.get(name)} against {all_facts[0][name]}): start all of them alike."
-                )
+            for name in {**all_facts[0], **theirs}:
+                here, there = all_facts[0].get(name, "none"), theirs.get(name, "none")
+                if here != there:
+                    raise InputError(
+                        f"process {rank} on {self.hosts[rank]} differs from process 0 in its {name} "
+                        f"({there} against {here}): start all of them alike."
+                    )
 
     def share(self, value: Any = None) -> Any:
         """Rank 0's value (of JSON's kinds), in every process."""
@@ -187,10 +185,10 @@ class Group:
 
     def connect(self) -> None:
         """Open the connections to all members, who have met already."""
-        scope, before = PrefixStore(f"group-{self.epoch}", self.store), _open_sockets()
+        scope, before = PrefixStore(f"group-{self.epoch}", self.store), open_sockets()
         # The timeout is for meeting only: every wait has its own.
         dist.init_process_group("gloo", store=scope, rank=self.rank, world_size=self.size, timeout=START)
-        self._sockets = _open_sockets() - before
+        self._sockets = open_sockets() - before
         if self._watch is not None and self._watch.missing:  # lost in between, when there was nothing to cut
             self._cut()
 
@@ -264,13 +262,7 @@ class Group:
 
     def _cut(self) -> None:
         """End all waits of this process: gloo cannot be asked to, but its connections can be shut under it."""
-        for number, inode in list(self._sockets):
-            with contextlib.suppress(OSError):
-                if os.fstat(number).st_ino == inode:
-                    with socket.socket(fileno=os.dup(number)) as connection:
-                        ends = connection.getpeername(), connection.getsockname()  # one that listens has no peer
-                        if all(end[1] != self._store_port for end in ends):  # the store is served and asked here too
-                            connection.shutdown(socket.SHUT_RDWR)
+        shut(tuple(self._sockets), spared=self._store_port)  # the store is served and asked here too
 
     def record_failure(self, error: PeerdescentError) -> None:
         """Leave the sentence with which this process ends where the others find it, unless one was there before."""
@@ -323,86 +315,6 @@ def _naming(peer: int) -> Iterator[None]:
         raise PeerLostError({peer: reason_of(error)}) from error
 
 
-def under_torchrun() -> bool:
-    """Whether this process was started as one of several."""
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
-
-
-def join_torchrun() -> Group:
-    """Meet the processes that torchrun started, at the address that it gave.
-
-    Every attempt of `torchrun --max-restarts` has names of its own in the store: those of the one before are stale.
-    """
-    host = os.environ["MASTER_ADDR"]
-    try:
-        rank, size, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
-    except ValueError:
-        raise InputError("RANK, WORLD_SIZE and MASTER_PORT must be whole numbers: let torchrun set them.") from None
-    keeps_store = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # else torchrun itself does
-    if not keeps_store:
-        _knock(host, port)  # torch would retry for longer, and print pages
-    try:
-        store = TCPStore(host, port, is_master=keeps_store, wait_for_workers=False, timeout=START)
-    except RuntimeError as error:
-        raise PeerdescentError(f"the meeting point {host}:{port} cannot be used: {reason_of(error)}.") from error
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return join(PrefixStore(f"attempt-{attempt}", store), rank, size, host=host)
-
-
-def _knock(host: str, port: int) -> None:
-    """Return when somebody answers at an address."""
-    end = time.monotonic() + START.total_seconds()
-    while True:
-        try:
-            socket.create_connection((host, port), timeout=max(0.1, end - time.monotonic())).close()
-            return
-        except OSError as error:
-            if time.monotonic() > end:
-                raise PeerdescentError(
-                    f"the meeting point {host}:{port} cannot be reached within {START.seconds} s ({error}): check "
-                    "MASTER_ADDR, MASTER_PORT and the network between the hosts."
-                ) from error
-        time.sleep(0.2)
-
-
-def join(
-    store: Store,
-    rank: int,
-    size: int,
-    patience: timedelta = START,
-    look: Callable[[], None] | None = None,
-    host: str = HERE,
-) -> Group:
-    """Meet the other processes through a store on some host; `look` is called while waiting, and may raise.
-
-    Raises:
-        PeerdescentError: one of them does not come, or cannot be reached, in time; it is named.
-    """
-    store.set(f"host/{rank}", f"{socket.gethostname()} ({address_towards(host)})")
-    end = time.monotonic() + patience.total_seconds()
-    while missing := [peer for peer in range(size) if not store.check([f"host/{peer}"])]:
-        if time.monotonic() > end:
-            names = ", ".join(map(str, missing))
-            raise PeerdescentError(f"process {names} of {size} has not come within {patience.seconds} s of this one.")
-        if look is not None:
-            look()
-        time.sleep(0.02)
-    hosts = tuple(store.get(f"host/{peer}").decode() for peer in range(size))
-    watch: Watch | None = None
-    if size > 1:
-        watch = Hub(size, store, host, look or (lambda: None)) if rank == 0 else Spoke(rank, size, store)
-    group = Group(rank, size, store, hosts, watch)
-    try:
-        group.connect()
-    except RuntimeError as error:
-        lost = group.lost()
-        group.close(clean=False)
-        if lost:
-            raise group.verdict(PeerLostError(lost)) from error
-        raise PeerdescentError(_unreachable(error, hosts)) from error
-    return group
-
-
 _known: dict[int, Group] = {}
 """The group made for a process group of the user's, by its identity: tags must not be given twice."""
 
@@ -432,25 +344,3 @@ def _port(store: Store) -> int:
     while isinstance(store, PrefixStore):
         store = store.underlying_store
     return int(getattr(store, "port", 0))
-
-
-def _open_sockets() -> set[tuple[int, int]]:
-    """The sockets that this process has: their numbers, and inodes to know them again by."""
-    found = set()
-    for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else []:
-        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
-            status = os.fstat(int(name))
-            if stat.S_ISSOCK(status.st_mode):
-                found.add((int(name), status.st_ino))
-    return found
-
-
-def _unreachable(error: RuntimeError, hosts: Sequence[str]) -> str:
-    """Whom gloo could not reach: it names an address; the processes there are looked up."""
-    text = reason_of(error)
-    suspects = [f"{rank} on {host}" for rank, host in enumerate(hosts) if host.rpartition("(")[2].rstrip(")") in text]
-    who = f"process {' or '.join(suspects)}" if suspects else "a process"
-    return (
-        f"{who} cannot be reached within {START.seconds} s ({text}): check the network, open ports between the hosts, "
-        "and choose the interface with GLOO_SOCKET_IFNAME."
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from peerdescent.engine.checkpoint import Checkpoints, complete
@@ -11,8 +12,11 @@ from peerdescent.engine.group import Group
 from peerdescent.engine.placement import Placement
 from peerdescent.engine.survival import Snapshots, in_words
 from peerdescent.engine.update import State
+from peerdescent.engine.watch import Stamp
 from peerdescent.errors import PeerdescentError
 
+OVER: Stamp = (-1, -1)
+"""In the place of a state to go back to: rank 0 had finished, and so have all."""
 MEETINGS_IN_VAIN = 5
 """How often in a row processes meet again of whom none was lost."""
 
@@ -58,10 +62,19 @@ class Losses:
             self.group.barrier()
             self._snapshots.settle()
 
-    def regroup(self) -> Survivors:
-        """Meet again; the last state that all who are left have is the one to go on from."""
+    def adjourn(self) -> None:
+        """Meet those once more who have not heard that all is done, so that they know."""
+        while True:
+            with suppress(PeerLostError):  # yet another one: then without it
+                self.group.regroup(OVER)
+                return
+
+    def regroup(self) -> Survivors | None:
+        """Meet again; the last state that all who are left have is the one to go on from. None if all is done."""
         before = self.group.members
         stamp = self.group.regroup(self._snapshots.newest)
+        if stamp == OVER:
+            return None
         self._in_vain = self._in_vain + 1 if before == self.group.members else 0
         if self._in_vain == MEETINGS_IN_VAIN:
             raise PeerdescentError("connections break again and again though all processes live: check the network.")

@@ -8,7 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -52,6 +52,7 @@ PIECE = 100
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 SAVING_SHARE = 20
 """Large states are saved less often: computing takes at least so many times as long as saving."""
+ABOVE = "ended above its starting loss: try smaller steps"
 Progress = Callable[[int, Row | None], None]
 
 
@@ -284,17 +285,30 @@ class _Run:
 
     def go(self, progress: Progress | None) -> Result:
         """Run to the end, whoever is lost on the way, if that is wanted and can be."""
-        lost = False
-        while True:
+        outcome: Result | DivergedError | None = None
+        lost = over = False
+        while not over:
             try:
-                if lost:
-                    self._go_on_without_the_lost()
-                return self._go(progress)
+                if not lost or self._go_on_without_the_lost():
+                    outcome = self._outcome(progress)
+                    self._end()
+                over = True
             except PeerLostError as error:
                 if not self.losses.can_go_on:
                     raise self.losses.sentence(error, self.checkpoints) from error
                 self.group.raise_failure()
                 lost = True
+        if isinstance(outcome, DivergedError):
+            raise outcome
+        if outcome is None:  # rank 0 has everything, but could not say so any more
+            return self._result(self.state["x"], 0)
+        return outcome
+
+    def _outcome(self, progress: Progress | None) -> Result | DivergedError:
+        try:
+            return self._go(progress)
+        except DivergedError as error:
+            return error
 
     def _go(self, progress: Progress | None) -> Result:
         """Run to the end, evaluating on the way."""
@@ -307,19 +321,27 @@ class _Run:
             self._advance(stop, progress)
             self._evaluate(progress)
         if self.group.leads and self.metrics[-1]["loss"] > self.metrics[0]["loss"]:
-            self.notes.append("ended above its starting loss: try smaller steps")
+            self.notes += [ABOVE] if ABOVE not in self.notes else []
         if self.checkpoints is not None:
             self._save()
-        result = self._result()
+        result = self._gathered_result()
         if self.folder is not None:
             self.folder.finish({**result.summary(), "diverged": False, "notes": self.notes})
-        self._end()
         return result
 
     def _end(self) -> None:
-        """Nobody leaves while others still hear from it; who is lost now has done its part."""
-        with suppress(PeerLostError):
-            self.group.share("end")
+        """Nobody leaves while others still hear from it; who is lost now has done its part.
+
+        Raises:
+            PeerLostError: this process has not heard that all is done. Rank 0 may have to go back, and this one too.
+        """
+        try:
+            self.group.barrier()
+        except PeerLostError:
+            if self.losses.can_go_on and not self.group.leads:
+                raise
+            if self.losses.can_go_on:
+                self.losses.adjourn()
 
     def _due(self) -> bool:
         """Whether this point is still to be evaluated: the start, or where a killed run stood."""
@@ -392,7 +414,7 @@ class _Run:
         warnings.warn(text, stacklevel=3)
 
     def _diverged(self) -> None:
-        result = self._result()
+        result = self._gathered_result()
         if self.folder is not None:
             self.folder.finish({**result.summary(), "diverged": True, "notes": self.notes})
         error = DivergedError(
@@ -400,7 +422,6 @@ class _Run:
             "try smaller steps or a smaller Laplacian."
         )
         result.diverged, error.result = True, result
-        self._end()
         raise error
 
     def _save_if_due(self) -> None:
@@ -414,10 +435,12 @@ class _Run:
         end = time.monotonic()
         self._next_save = end + max(seconds_between_checkpoints(), SAVING_SHARE * (end - begin))
 
-    def _result(self) -> Result:
+    def _gathered_result(self) -> Result:
         """What rank 0 has of all agents, the others of their own; all of them call this together."""
         x = self.group.gather(self.state["x"], self.placement)
-        sent = sum(self.group.collect(self.group.traffic.bytes_sent - self._bytes_before))
+        return self._result(x, sum(self.group.collect(self.group.traffic.bytes_sent - self._bytes_before)))
+
+    def _result(self, x: torch.Tensor, sent: int) -> Result:
         return Result(
             x,
             self.metrics,
@@ -433,10 +456,15 @@ class _Run:
             lost=self.lost,
         )
 
-    def _go_on_without_the_lost(self) -> None:
-        """Meet again; those who are left get a problem and a graph of their own, and the method's laws are restored."""
+    def _go_on_without_the_lost(self) -> bool:
+        """Meet again; those who are left get a problem and a graph of their own, and the method's laws are restored.
+
+        Returns whether there is anything left to do.
+        """
         problem, graph = self._whole
         left = self.losses.regroup()
+        if left is None:
+            return False
         self.k, self.lost, self.placement = left.k, left.lost, left.placement
         if self.checkpoints is not None:
             self.checkpoints.placement = left.placement
@@ -456,11 +484,17 @@ class _Run:
             self.group.scatter(restored[name] if self.group.leads else None, array, self.placement)
         self._note(left.note)
         self.losses.settle()
+        return True
 
     def _fall_apart(self, state: State, error: InputError) -> NoReturn:
+        """Stop with a checkpoint: of all agents, if there is one of this iteration, else of those who are left."""
+        way_back = "there is no checkpoint"
         if self.checkpoints is not None:
-            self.checkpoints.save(Checkpoint(state, self.k, self.seconds, self.digest, self.lost))
+            way_back = "--resume brings them back from the checkpoint"
+            if not self.checkpoints.has(self.k):
+                self.checkpoints.save(Checkpoint(state, self.k, self.seconds, self.digest, self.lost))
+                way_back = "--resume brings them back with a neighbour's x"
         raise PeerdescentError(
             f"without {in_words(self.lost)} the graph falls apart, and the run has stopped at iteration {self.k}; "
-            "--resume brings them back with a neighbour's x."
+            f"{way_back}."
         ) from error

@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from peerdescent.engine.exchange import PeerLostError
-from peerdescent.engine.group import HERE, Group, join, join_torchrun, under_torchrun
+from peerdescent.engine.group import Group
+from peerdescent.engine.meeting import HERE, join, join_torchrun, under_torchrun
 from peerdescent.errors import DivergedError, InputError, PeerdescentError
 
 GRACE = 5.0
@@ -53,7 +54,9 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
             started.append(process)
         with joined(join(store, 0, count, SLOW_START, lambda: _look_after(started))) as group:
             yield group
-        for child in started:
+        for rank, child in enumerate(started, 1):
+            if rank in group.lost():  # it may have stopped, and would not hear that it should end
+                child.kill()
             child.join(GRACE)
     finally:
         for child in started:
