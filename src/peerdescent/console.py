@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peerdescent import explain
+from peerdescent._version import __version__
 from peerdescent.checks import whole
 from peerdescent.data.fetch import fetch
 from peerdescent.engine.faults import Faults, as_faults, restarts_of_torchrun, with_restarts
@@ -83,6 +84,7 @@ def carry_out(experiment: Experiment, way: Way, together: bool, group: Group | N
             raise InputError("--workers starts processes of its own: leave it out under torchrun.")
         if way.on_loss == "restart" and not named:
             raise InputError("--on-loss restart needs --out under torchrun: name the run folder to go on with.")
+        group.agree(_alike(experiment, way, together))
         way = replace(way.again(restarts_of_torchrun()) if named else way, out=Path(group.share(str(way.out))))
     if way.workers == 1:
         _carry_out(experiment, way, together, group)
@@ -95,6 +97,15 @@ def carry_out(experiment: Experiment, way: Way, together: bool, group: Group | N
             _carry_out(experiment, now, together, started)
 
     with_restarts(way.faults, attempt)
+
+
+def _alike(experiment: Experiment, way: Way, together: bool) -> dict[str, str]:
+    """What all processes must have been asked for, by name; paths, titles and threads are everyone's own."""
+    free = ("title", "load", "threads", "gradients")
+    chosen = experiment.resolved(*experiment.algorithms)
+    values = {"command": "compare" if together else "run", "resume": way.resume, "on-loss": way.on_loss, **chosen}
+    texts = {name: json.dumps(value, sort_keys=True, default=str) for name, value in values.items() if name not in free}
+    return {"version": __version__, **texts}
 
 
 def _follow(group: Group, experiment: Experiment, way: Way, together: bool) -> None:
