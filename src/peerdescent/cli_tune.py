@@ -19,7 +19,7 @@ from rich.text import Text
 from peerdescent.checks import whole
 from peerdescent.console import Way, foretell, introduce
 from peerdescent.data.fetch import fetch
-from peerdescent.errors import DivergedError
+from peerdescent.errors import DivergedError, InputError
 from peerdescent.experiments import Experiment
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ def carry_out(experiment: Experiment, way: Way, budget: Budget, jobs: int | None
     from peerdescent.tune import report, tune  # figures are slow to import, and only this needs them
 
     jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
+    if way.workers != 1 or way.on_loss != "stop" or way.kill or way.stall:
+        raise InputError(
+            "tune carries out every run in one process: leave out --workers, --on-loss, --kill and --stall; "
+            "--jobs says how many run side by side."
+        )
     out, silent = way.folder("tune"), way.quiet or way.as_json
     console = Console(quiet=silent, highlight=False, markup=False, emoji=False)
     introduce(console, experiment)
