@@ -153,7 +153,7 @@ def test_four_hosts_equal_one_process(hosts: Hosts, process: Command, here: Path
 @pytest.mark.parametrize("blow", ["killed", "link down"])
 def test_a_host_is_cut_off_and_the_others_finish(blow: str, hosts: Hosts, process: Command, here: Path) -> None:
     assert process(*RUN, "--out", "until", "--iterations", KEPT).code == 0
-    stalls = ["--stall", f"{LOST}@{KEPT + 50}:100000"]  # it waits there for the blow, and so do the others
+    stalls = ["--stall", f"{LOST}@{KEPT + 50}:60"]  # it waits there for the blow, and so do the others
     hosts.start(here, "--out", "four", "--on-loss", "continue", *stalls, PEERDESCENT_SILENCE_SECONDS="10")
     until(lambda: read_metrics(here / "four")["iteration"][-1:] == [KEPT], lambda: logs(here))
     until(lambda: "waiting for agent 2 on machine-c" in (here / "0.log").read_text(), lambda: logs(here))
@@ -168,3 +168,15 @@ def test_a_host_is_cut_off_and_the_others_finish(blow: str, hosts: Hosts, proces
     np.testing.assert_allclose(last_x(here / "four").numpy(), survivors_alone(state).numpy(), rtol=1e-10)
     if blow == "link down":  # the host that was cut off ends too, and says why
         until(lambda: "no sign of life" in (here / f"{LOST}.log").read_text(), lambda: logs(here))
+
+
+def test_a_host_that_cannot_be_reached_is_named_with_its_address(hosts: Hosts, here: Path) -> None:
+    """Two hosts between which everything is dropped; each reaches all others."""
+    ip(f"-n {hosts.names[1]} neigh replace 10.77.0.3 lladdr 02:00:00:00:00:99 dev eth0 nud permanent")
+    hosts.start(here, "--out", "four")
+    until(lambda: all(node.poll() is not None for node in hosts.started), lambda: logs(here))
+    assert all(node.returncode for node in hosts.started)
+    said = [line for line in (here / "0.log").read_text().splitlines() if line.startswith("peerdescent: ")]
+    assert len(said) == 1, logs(here)
+    assert "cannot be reached" in said[0]
+    assert "machine-b (10.77.0.2)" in said[0] or "machine-c (10.77.0.3)" in said[0]
