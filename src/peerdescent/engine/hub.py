@@ -14,8 +14,11 @@ from typing import Any
 from torch.distributed.distributed_c10d import Store
 
 from peerdescent.engine.sockets import address_towards
-from peerdescent.engine.watch import CLOSED, MEETING, STALLED, TICK, Line, Meeting, Stamp, Waiting, Watch
+from peerdescent.engine.watch import BEAT, CLOSED, MEETING, STALLED, TICK, Line, Meeting, Stamp, Waiting, Watch
 from peerdescent.errors import PeerdescentError
+
+RECENT = 4 * BEAT
+"""Seconds for which a sign of life counts."""
 
 
 class Hub(Watch):
@@ -156,9 +159,14 @@ class Hub(Watch):
 
     def _slow(self) -> dict[int, float]:
         """Who is waited for without waiting itself, and how long; those who wait for it in a chain are not to blame."""
-        if self._meeting_since is not None:
-            return {rank: time.monotonic() - self._meeting_since for rank in self._alive() - set(self._ready)}
-        waits = {**self._waits, **({0: own} if (own := self.waiting()) else {})}
+        now = time.monotonic()
+        with self._changed:
+            if self._meeting_since is not None:
+                return dict.fromkeys(self._alive() - set(self._ready), now - self._meeting_since)
+            # The last word of one that has fallen silent may have been that it waits: it does so no more.
+            recent = {rank for rank, line in self._lines.items() if now - line.heard < RECENT}
+            waits = {rank: waiting for rank, waiting in self._waits.items() if rank in recent}
+        waits |= {0: own} if (own := self.waiting()) else {}
         blamed: dict[int, float] = {}
         for rank, (_, seconds) in waits.items():
             seen = {rank}
