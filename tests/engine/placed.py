@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 
 from peerdescent import Result, algorithms, train
 from peerdescent.algorithms import PRESETS
+from peerdescent.engine import run as loop
 from peerdescent.engine.group import Group
 from peerdescent.engine.workers import workers
 from peerdescent.problems import Problem, quadratic, supervised
@@ -89,14 +89,12 @@ def failing(group: Group, out: Path) -> Result:
 def dying_at_the_end(group: Group, moment: str, run: dict[str, Any]) -> list[Result]:
     """Two runs; the second process dies in the first, where its last words are due, or its last rows."""
     if group.rank == 1:
-        loop = sys.modules["peerdescent.engine.train"]
-        setattr(loop._Run, moment, lambda run: os.kill(os.getpid(), signal.SIGKILL))  # type: ignore[attr-defined]
+        setattr(loop.Run, moment, lambda run: os.kill(os.getpid(), signal.SIGKILL))
     return [one_run(group, **run), one_run(group, **{**run, "graph": "complete:4"})]
 
 
 def falling_silent(group: Group, run: dict[str, Any]) -> Result:
     """The second process stops in the middle of the run, without ending: its agent 2 is struck in an unusual way."""
     if group.rank == 1:
-        loop = sys.modules["peerdescent.engine.train"]  # the package's `train` is the function of that module
         loop.strike_now = lambda strikes: os.kill(os.getpid(), signal.SIGSTOP)  # type: ignore[attr-defined]
     return one_run(group, **run, stall=["2@30:0"])

@@ -20,14 +20,13 @@ from safetensors.torch import load_file
 from tests.conftest import Command, rows
 
 from peerdescent import InputError, Result, train
+from peerdescent.engine import run as loop
 from peerdescent.engine.folder import RunFolder, read_metrics
 from peerdescent.problems import quadratic
 
-loop = sys.modules["peerdescent.engine.train"]  # the package's `train` is the function of that module
-
 DRIVER = """\
-import importlib, sys
-loop = importlib.import_module("peerdescent.engine.train")
+import sys
+from peerdescent.engine import run as loop
 loop.SECONDS_BETWEEN_CHECKPOINTS, loop.SAVING_SHARE, loop.PIECE = 0.0, 0, 7
 from peerdescent import cli
 sys.argv[0] = "peerdescent"
@@ -58,7 +57,7 @@ def short(out: Path, **settings: Any) -> Result:
 
 def killed(out: Path, iteration: int, **settings: Any) -> None:
     """A run in this process, with a checkpoint at every fifth iteration, that ends at once after some iteration."""
-    save = loop._Run._save_if_due
+    save = loop.Run._save_if_due
 
     def save_and_die(self: Any) -> None:
         save(self)
@@ -69,7 +68,7 @@ def killed(out: Path, iteration: int, **settings: Any) -> None:
         patch.setattr(loop, "PIECE", 5)
         patch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
         patch.setattr(loop, "SAVING_SHARE", 0)
-        patch.setattr(loop._Run, "_save_if_due", save_and_die)
+        patch.setattr(loop.Run, "_save_if_due", save_and_die)
         with pytest.raises(KeyboardInterrupt):
             short(out, **settings)
 

@@ -11,7 +11,8 @@ from peerdescent.engine import Result, train
 from peerdescent.engine.faults import NO_FAULTS, Faults
 from peerdescent.engine.folder import claim, mark
 from peerdescent.engine.group import Group
-from peerdescent.engine.train import Progress, check
+from peerdescent.engine.run import Progress
+from peerdescent.engine.train import check
 from peerdescent.errors import DivergedError
 from peerdescent.experiments.experiment import Experiment
 from peerdescent.files import write_atomically

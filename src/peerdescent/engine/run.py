@@ -1,0 +1,388 @@
+"""The loop: gradients, updates, evaluations, records."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.engine.checkpoint import Checkpoint, Checkpoints
+from peerdescent.engine.exchange import PeerLostError
+from peerdescent.engine.faults import NO_FAULTS, Faults, strike_now
+from peerdescent.engine.folder import CHECKPOINTS, RunFolder
+from peerdescent.engine.gradients import choose_strategy
+from peerdescent.engine.group import Group
+from peerdescent.engine.losses import Losses
+from peerdescent.engine.metrics import Metrics, Row, breaches, evaluate, evaluate_agents
+from peerdescent.engine.network import Wiring
+from peerdescent.engine.placement import Placement
+from peerdescent.engine.preparation import digest, facts, fits, start_points
+from peerdescent.engine.result import Result
+from peerdescent.engine.settings import Settings
+from peerdescent.engine.survival import in_words, with_laws, with_returned
+from peerdescent.engine.update import State, Update, initial_state, make_update, vectors_sent
+from peerdescent.errors import DivergedError, InputError, PeerdescentError
+from peerdescent.graphs import Graph
+from peerdescent.problems import Problem
+
+PIECE = 100
+"""Iterations between looks at the clock."""
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
+SAVING_SHARE = 20
+"""Large states are saved less often: computing takes at least so many times as long as saving."""
+ABOVE = "ended above its starting loss: try smaller steps"
+Progress = Callable[[int, Row | None], None]
+
+
+def seconds_between_checkpoints() -> float:
+    """How long a run may go without saving its state; PEERDESCENT_CHECKPOINT_SECONDS changes it."""
+    text = os.environ.get("PEERDESCENT_CHECKPOINT_SECONDS", "")
+    try:
+        return float(text) if text else SECONDS_BETWEEN_CHECKPOINTS
+    except ValueError:
+        raise InputError(f"PEERDESCENT_CHECKPOINT_SECONDS = {text!r}: expected a number of seconds.") from None
+
+
+class Run:
+    """One run: everything that is fixed during it, and the state that moves."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        graph: Graph,
+        algorithm: Algorithm,
+        settings: Settings,
+        x0: torch.Tensor | None,
+        group: Group,
+        faults: Faults = NO_FAULTS,
+    ) -> None:
+        device, dtype = settings.place()
+        if group.size > 1 and device.type != "cpu":
+            raise InputError(f"device = {settings.device!r}: agents in several processes live on the cpu.")
+        self.problem, self.graph, self.algorithm, self.settings = problem.to(device, dtype), graph, algorithm, settings
+        self.group, self.placement, self.faults = group, Placement(graph.n, group.size), faults
+        self._whole, self._block = (self.problem, graph), self.placement.block(group.rank)
+        self.losses = Losses(faults, group, self.placement)
+        if faults.on_loss == "continue":
+            self.problem.among(range(graph.n))  # refuses a problem that cannot
+        x = self.problem.start(settings.seed) if x0 is None else start_points(x0, self.problem)
+        self.k, self.seconds, self.metrics = 0, 0.0, Metrics()
+        self.notes: list[str] = []
+        self.lost: tuple[int, ...] = ()
+        self._bytes_until = (0, 0)
+        self._strikes = faults.strikes(self._block)
+        self.start_digest = self._set_up(x.to(device, dtype))
+        self.folder: RunFolder | None = None
+        self.checkpoints: Checkpoints | None = None
+        self.digest = ""
+        self._bytes_before = group.traffic.bytes_sent
+        self._next_save = time.monotonic() + seconds_between_checkpoints()
+
+    def _set_up(self, x: torch.Tensor) -> str:
+        """Gradients and updates for the agents hosted here; returns a digest of all agents' starts."""
+        settings, group, block = self.settings, self.group, self._block
+        whole = initial_state(self.algorithm, x)
+        start_digest = hashlib.sha256(whole["x"].cpu().numpy().tobytes()).hexdigest()
+        alike = facts(self.problem, self.graph, self.algorithm, settings, start_digest)
+        group.agree({**alike, "on-loss": self.faults.on_loss})
+        strategy, why = settings.gradients, "as asked"
+        if strategy == "auto" and group.leads:
+            strategy, why = choose_strategy(self.problem, x, settings.batch_size)
+        strategy, why = group.share([strategy, why])
+        self.strategy: str = strategy
+        self.gradients = f"{strategy} ({why})"
+        self.oracle = self.problem.oracle(settings.batch_size, settings.seed, settings.replacement, block, strategy)
+        own = {name: array[block.start : block.stop] for name, array in whole.items()}
+        self._connect(own if group.size == 1 else {name: array.clone() for name, array in own.items()})
+        return start_digest
+
+    def _connect(self, state: State) -> None:
+        """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
+        settings, x = self.settings, state["x"]
+        self.wiring = Wiring.build(self.graph, settings.laplacian, settings.mixing, self.algorithm)
+        self.notes += [note for note in self.wiring.notes if note not in self.notes]
+        network = self.wiring.network(x.dtype, x.device, settings.wire, self.group, self.placement)
+        self.update: Update = make_update(
+            self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
+        )
+        # its messages have an order of their own
+        self.group.agree({"update": self.update.description.partition(" (")[0]})
+        size = 2 if settings.wire == "bf16" else x.element_size()
+        vectors = vectors_sent(self.algorithm) * self.problem.dimension
+        self.bytes_per_exchange = vectors * size * 2 * len(self.graph.edges)
+
+    @property
+    def state(self) -> State:
+        """The rows of the agents hosted here."""
+        return self.update.state
+
+    def _gathered(self) -> State:
+        """The state of all agents at rank 0; elsewhere the own rows."""
+        return {name: self.group.gather(array, self.placement) for name, array in self.state.items()}
+
+    def record_in(self, folder: RunFolder, experiment: dict[str, Any]) -> None:
+        """Keep records in a folder, and go on from what it holds."""
+        experiment = {**experiment, "gradients": self.strategy}
+        self.digest, known = digest(experiment, self.start_digest), folder.experiment()
+        self.group.share(self.digest)
+        self.folder, self.checkpoints = folder, Checkpoints(folder.checkpoints, self.group, self.placement)
+        last = self.checkpoints.last()
+        if last is not None and last.lost:
+            last.state = with_returned(self.algorithm, self.graph, last.state, last.lost)
+            self._note(f"{in_words(last.lost)} came back at iteration {last.iteration} with a neighbour's x")
+        if last is not None:
+            fitting = fits(last.state, self.state, (self.graph.n, self.problem.dimension))
+            known = known if last.digest == self.digest and fitting else {}
+        if known is not None and digest(known, self.start_digest) != self.digest:
+            raise InputError(f"{folder.path} holds a run of another experiment: choose another --out.")
+        if last is not None and last.iteration > self.settings.iterations:
+            raise InputError(
+                f"{folder.path} holds {last.iteration} iterations already: ask for at least as many, "
+                "or choose another --out."
+            )
+        recorded = folder.last_iteration()
+        if last is None and recorded > self.settings.iterations:
+            raise InputError(f"{folder.path} holds {recorded} iterations already: choose another --out.")
+        self._restore(last)
+        folder.describe({**experiment, "iterations": self.settings.iterations})
+        self.metrics = folder.rewind(self.k if last is not None else -1)
+        if len(self.metrics):  # agents may have been lost before: what was sent until then is in the records
+            self._bytes_until = self.metrics[-1]["iteration"], self.metrics[-1]["bytes_sent"]
+
+    def follow(self, out: Path) -> None:
+        """Go on from where rank 0 does, and keep the own part of checkpoints in its folder's place."""
+        self.digest = self.group.share()
+        self.checkpoints = Checkpoints(out / CHECKPOINTS, self.group, self.placement)
+        self._restore(self.checkpoints.last())
+
+    def _restore(self, last: Checkpoint | None) -> None:
+        """Everyone's rows of rank 0's checkpoint, if it has one."""
+        counted = self.group.share(None if last is None else [last.iteration, last.seconds])
+        if counted is not None:
+            self.k, self.seconds = counted
+            for name, array in self.state.items():
+                self.group.scatter(None if last is None else last.state[name], array, self.placement)
+
+    def go(self, progress: Progress | None) -> Result:
+        """Run to the end, whoever is lost on the way, if that is wanted and can be."""
+        outcome: Result | DivergedError | None = None
+        lost = over = False
+        while not over:
+            try:
+                if not lost or self._go_on_without_the_lost():
+                    outcome = self._outcome(progress)
+                    self._end()
+                over = True
+            except PeerLostError as error:
+                if not self.losses.can_go_on:
+                    raise self.losses.sentence(error, self.checkpoints) from error
+                self.group.raise_failure()
+                lost = True
+        if isinstance(outcome, DivergedError):
+            raise outcome
+        if outcome is None:  # rank 0 has everything, but could not say so any more
+            return self._result(self.state["x"], 0)
+        return outcome
+
+    def _outcome(self, progress: Progress | None) -> Result | DivergedError:
+        try:
+            return self._go(progress)
+        except DivergedError as error:
+            return error
+
+    def _go(self, progress: Progress | None) -> Result:
+        """Run to the end, evaluating on the way."""
+        self.losses.keep(self.k, self.state)
+        if self.group.share(bool(len(self.metrics)) and self.metrics[-1]["loss"] is None):
+            self._diverged()  # a run that had diverged when it was stopped
+        if self.group.share(self._due()):
+            self._evaluate(progress)
+        for stop in self._stops():
+            self._advance(stop, progress)
+            self._evaluate(progress)
+        if self.group.leads and self.metrics[-1]["loss"] > self.metrics[0]["loss"]:
+            self.notes += [ABOVE] if ABOVE not in self.notes else []
+        if self.checkpoints is not None:
+            self._save()
+        result = self._gathered_result()
+        if self.folder is not None:
+            self.folder.finish({**result.summary(), "diverged": False, "notes": self.notes})
+        return result
+
+    def _end(self) -> None:
+        """Nobody leaves while others still hear from it; who is lost now has done its part.
+
+        Raises:
+            PeerLostError: this process has not heard that all is done. Rank 0 may have to go back, and this one too.
+        """
+        try:
+            self.group.barrier()
+        except PeerLostError:
+            if self.losses.can_go_on and not self.group.leads:
+                raise
+            if self.losses.can_go_on:
+                self.losses.adjourn()
+
+    def _due(self) -> bool:
+        """Whether this point is still to be evaluated: the start, or where a killed run stood."""
+        if not len(self.metrics):
+            return True
+        here = self.k % self.settings.interval == 0 or self.k == self.settings.iterations
+        return here and bool(self.metrics[-1]["iteration"] < self.k)
+
+    def _stops(self) -> Iterator[int]:
+        """The iterations at which the run pauses to evaluate: multiples of the interval, and the end."""
+        step, end = self.settings.interval, self.settings.iterations
+        yield from range((self.k // step + 1) * step, end, step)
+        if self.k < end:
+            yield end
+
+    def _advance(self, stop: int, progress: Progress | None) -> None:
+        """Go on to `stop`, in pieces small enough to show progress and to lose little when killed."""
+        update, oracle = self.update, self.oracle
+        while self.k < stop:
+            piece = range(self.k, min(stop, self.k + PIECE))
+            begin = time.perf_counter()
+            for k in piece:
+                if k in self._strikes:
+                    strike_now(self._strikes.pop(k))
+                oracle(update.begin(k), k, update.gradient)
+                update.finish(k)
+            self.seconds += time.perf_counter() - begin
+            self.k = piece.stop
+            self.losses.keep(self.k, self.state)
+            if progress is not None:
+                progress(self.k, None)
+            self._save_if_due()
+
+    def _evaluate(self, progress: Progress | None) -> None:
+        own = evaluate_agents(self.problem, self.state["x"]) if self.settings.per_agent else {}
+        agents, state = self.group.collect(own), self._gathered()
+        finite = not self.group.leads or self._record(state, agents, progress)
+        if not self.group.share(finite):
+            self._diverged()
+
+    def _record(self, state: State, agents: list[dict[str, list[Any]]], progress: Progress | None) -> bool:
+        """One more row, from the rows of all agents; returns whether its numbers are finite."""
+        each = {name: [value for part in agents for value in part[name]] for name in agents[0]}
+        counted = {"bytes_sent": self._bytes_sent(), "seconds": self.seconds}
+        row = {"iteration": self.k, **evaluate(self.problem, state["x"]), **each, **counted}
+        self.metrics.rows.append(row)
+        if self.folder is not None:
+            self.folder.append(row)
+        if progress is not None:
+            progress(self.k, row)
+        if not all(math.isfinite(row[key]) for key in ("loss", "consensus_error", "gradient_norm")):
+            return False
+        self._watch(state)
+        return True
+
+    def _bytes_sent(self) -> int:
+        """What the agents have sent along all edges, those of one process too."""
+        (before, sent), m = self._bytes_until, self.settings.mix_every
+        return int(sent + (self.k // m - before // m) * self.bytes_per_exchange)
+
+    def _watch(self, state: State) -> None:
+        for law, far in breaches(self.algorithm, state).items():
+            note = f"invariant broken at iteration {self.k}: {law} is off by {far:.1e} of the largest entry"
+            if not any(law in known for known in self.notes):
+                self._note(note)
+
+    def _note(self, text: str) -> None:
+        """Something that whoever reads the records should know."""
+        self.notes.append(text)
+        warnings.warn(text, stacklevel=3)
+
+    def _diverged(self) -> None:
+        result = self._gathered_result()
+        if self.folder is not None:
+            self.folder.finish({**result.summary(), "diverged": True, "notes": self.notes})
+        error = DivergedError(
+            f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
+            "try smaller steps or a smaller Laplacian."
+        )
+        result.diverged, error.result = True, result
+        raise error
+
+    def _save_if_due(self) -> None:
+        if self.checkpoints is not None and self.group.share(time.monotonic() > self._next_save):
+            self._save()
+
+    def _save(self) -> None:
+        assert self.checkpoints is not None
+        begin = time.monotonic()
+        self.checkpoints.save(Checkpoint(self.state, self.k, self.seconds, self.digest, self.lost))
+        end = time.monotonic()
+        self._next_save = end + max(seconds_between_checkpoints(), SAVING_SHARE * (end - begin))
+
+    def _gathered_result(self) -> Result:
+        """What rank 0 has of all agents, the others of their own; all of them call this together."""
+        x = self.group.gather(self.state["x"], self.placement)
+        return self._result(x, sum(self.group.collect(self.group.traffic.bytes_sent - self._bytes_before)))
+
+    def _result(self, x: torch.Tensor, sent: int) -> Result:
+        return Result(
+            x,
+            self.metrics,
+            self.problem,
+            self.graph,
+            self.algorithm,
+            self.settings,
+            self.update.description,
+            self.gradients,
+            self.notes,
+            processes=self.group.size,
+            wire_bytes=sent,
+            lost=self.lost,
+        )
+
+    def _go_on_without_the_lost(self) -> bool:
+        """Meet again; those who are left get a problem and a graph of their own, and the method's laws are restored.
+
+        Returns whether there is anything left to do.
+        """
+        problem, graph = self._whole
+        left = self.losses.regroup()
+        if left is None:
+            return False
+        self.k, self.lost, self.placement = left.k, left.lost, left.placement
+        if self.checkpoints is not None:
+            self.checkpoints.placement = left.placement
+        self.metrics = Metrics([row for row in self.metrics if row["iteration"] <= self.k])
+        if self.folder is not None:
+            self.folder.rewind(self.k)
+        self._bytes_until = self.k, self._bytes_sent()
+        try:
+            self.graph = graph.among(left.agents)
+        except InputError as error:
+            self._fall_apart(left.state, error)
+        self.problem = problem.among(left.agents)
+        self._connect({name: array.clone() for name, array in left.state.items()})
+        whole = self._gathered()
+        restored = with_laws(self.algorithm, whole) if self.group.leads else whole
+        for name, array in self.state.items():
+            self.group.scatter(restored[name] if self.group.leads else None, array, self.placement)
+        self._note(left.note)
+        self.losses.settle()
+        return True
+
+    def _fall_apart(self, state: State, error: InputError) -> NoReturn:
+        """Stop with a checkpoint: of all agents, if there is one of this iteration, else of those who are left."""
+        way_back = "there is no checkpoint"
+        if self.checkpoints is not None:
+            way_back = "--resume brings them back from the checkpoint"
+            if not self.checkpoints.has(self.k):
+                self.checkpoints.save(Checkpoint(state, self.k, self.seconds, self.digest, self.lost))
+                way_back = "--resume brings them back with a neighbour's x"
+        raise PeerdescentError(
+            f"without {in_words(self.lost)} the graph falls apart, and the run has stopped at iteration {self.k}; "
+            f"{way_back}."
+        ) from error
