@@ -27,11 +27,11 @@ PATIENCE = 900
 COMMAND = [sys.executable, "-m", "peerdescent"]
 LONG = shlex.split(
     "run --problem quadratic --graph ring:6 --set problem.dimension=200 --set problem.noise=1 --batch-size 4 "
-    "--iterations 6000 --eval-every 500 -a dsgpa-f-pb --no-per-agent"
+    "--iterations 4000 --eval-every 500 -a dsgpa-f-pb --no-per-agent"
 )
 MANY = shlex.split(
     "run --problem quadratic --graph complete:10 --set problem.dimension=50 --set problem.noise=1 --batch-size 4 "
-    "--iterations 4000 --eval-every 50 -a d-sgt-1 --no-per-agent --workers 10 --on-loss continue"
+    "--iterations 2500 --eval-every 50 -a d-sgt-1 --no-per-agent --workers 10 --on-loss continue"
 )
 
 pytestmark = [
@@ -83,7 +83,7 @@ def struck(running: subprocess.Popen[str], out: Path, most: int, moments: random
     while killed < most and running.poll() is None and time.monotonic() < end:
         time.sleep(moments.uniform(0, 1))
         victims = workers_of(running.pid)
-        if victims and (out / "metrics.jsonl").exists():
+        if victims and (out / "metrics.jsonl").exists() and not (out / "summary.json").exists():
             os.kill(moments.choice(victims), signal.SIGKILL)
             killed += 1
             time.sleep(moments.uniform(0, calm))
@@ -91,7 +91,7 @@ def struck(running: subprocess.Popen[str], out: Path, most: int, moments: random
 
 
 def test_restarts_give_the_undisturbed_result(here: Path) -> None:
-    moments, killed, runs = random.Random(1), 0, 0
+    moments, killed, restarts, runs = random.Random(1), 0, 0, 0
     for count in ("2", "3"):
         assert started(here, *LONG, "--workers", count, "--out", f"undisturbed-{count}").wait(PATIENCE) == 0
     while killed < RESTARTS:
@@ -101,12 +101,13 @@ def test_restarts_give_the_undisturbed_result(here: Path) -> None:
         now = struck(running, out, RESTARTS_OF_A_RUN, moments, calm=6)  # from before the next have started to well into
         said, killed = ended(running), killed + now
         assert running.returncode == 0, said
-        assert 0 < len(re.findall(r"; restart \d+ of", said)) <= now, said
+        restarts += len(re.findall(r"; restart \d+ of", said))
         assert "Traceback" not in said
         assert rows(out) == rows(undisturbed)
         (*_, state), (*_, last) = whole(out), whole(undisturbed)
         assert all(torch.equal(state[name], last[name]) for name in last)
         assert json.loads((out / "summary.json").read_text())["diverged"] is False
+    assert RESTARTS / 2 < restarts <= killed  # two that are struck at the same time make for one restart
 
 
 def test_those_who_are_left_go_on(process: Command, here: Path) -> None:
@@ -119,15 +120,15 @@ def test_those_who_are_left_go_on(process: Command, here: Path) -> None:
         assert running.returncode == 0, said
         assert "Traceback" not in said
         summary = json.loads((out / "summary.json").read_text())
-        assert (summary["iteration"], summary["diverged"]) == (4000, False)
+        assert (summary["iteration"], summary["diverged"]) == (2500, False)
         named = {int(rank) for note in summary["notes"] for rank in re.findall(r"\(process (\d+)\)", note)}
         assert now - 1 <= len(named) <= now  # one that was struck after the end is not missed, and no other is
         assert not any("invariant" in note for note in summary["notes"])
-        assert [row["iteration"] for row in rows(out)] == list(range(0, 4001, 50))
+        assert [row["iteration"] for row in rows(out)] == list(range(0, 2501, 50))
         assert all(torch.isfinite(state["x"]).all() for state in whole(out))
-    longer = process(*MANY, "--out", out.name, "--resume", "--iterations", 4100, "--workers", 2)
+    longer = process(*MANY, "--out", out.name, "--resume", "--iterations", 2600, "--workers", 2)
     assert longer.code == 0, longer.err
-    assert "came back at iteration 4000" in longer.err
+    assert "came back at iteration 2500" in longer.err
 
 
 def test_without_the_process_that_keeps_the_records_all_end(process: Command, here: Path) -> None:
