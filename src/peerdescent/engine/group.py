@@ -20,7 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
 from peerdescent.engine.placement import Placement
 from peerdescent.engine.sockets import Known, open_sockets, shut
-from peerdescent.engine.watch import Stamp, Watch, silence
+from peerdescent.engine.watch import CLOSED, LEFT, Stamp, Watch, silence
 from peerdescent.errors import InputError, PeerdescentError
 
 START = timedelta(seconds=30)
@@ -232,6 +232,11 @@ class Group:
     def abandoned(self) -> bool:
         """Whether rank 0 is lost, or has given this process up."""
         return self._watch is not None and bool({0, self._watch.rank} & set(self._watch.lost))
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether rank 0 has fallen silent, or has given this process up: the store may be out of reach."""
+        return self.abandoned and self.lost().get(0) not in (CLOSED, LEFT)
 
     def verdict(self, error: PeerLostError) -> PeerLostError:
         """The same with the names of those who are lost, as soon as that has come out."""

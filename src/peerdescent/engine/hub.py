@@ -13,8 +13,8 @@ from typing import Any
 
 from torch.distributed.distributed_c10d import Store
 
-from peerdescent.engine.sockets import address_towards
-from peerdescent.engine.watch import BEAT, CLOSED, MEETING, STALLED, TICK, Line, Meeting, Stamp, Waiting, Watch
+from peerdescent.engine.sockets import address_towards, family_of
+from peerdescent.engine.watch import BEAT, CLOSED, LEFT, MEETING, STALLED, TICK, Line, Meeting, Stamp, Waiting, Watch
 from peerdescent.errors import PeerdescentError
 
 RECENT = 4 * BEAT
@@ -35,8 +35,7 @@ class Hub(Watch):
         size = len(hosts)
         super().__init__(0, size)
         address = address_towards(host)
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._door = socket.create_server((address, 0), family=family, backlog=size)
+        self._door = socket.create_server((address, 0), family=family_of(address), backlog=size)
         self._door.setblocking(False)  # who knocks may be gone before it is let in
         self._token = secrets.token_hex(16)
         self._lines: dict[int, Line] = {}
@@ -76,7 +75,7 @@ class Hub(Watch):
         with self._changed:
             self._changed.wait_for(lambda: self._alive() <= set(self._ready))
             members = tuple(sorted(self._alive()))
-            self.lost.update({rank: "it has left" for rank in self._gone if rank in self.members})
+            self.lost.update({rank: LEFT for rank in self._gone if rank in self.members})
             meeting = Meeting(self.epoch + 1, members, min(self._ready[rank] for rank in members))
             self.epoch, self.members = meeting.epoch, members
             self._meeting_since = None

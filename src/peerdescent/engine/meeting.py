@@ -14,6 +14,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from peerdescent.engine.exchange import PeerLostError, reason_of
 from peerdescent.engine.group import START, Group
 from peerdescent.engine.hub import Hub
+from peerdescent.engine.reach import reach_all
 from peerdescent.engine.sockets import address_towards
 from peerdescent.engine.spoke import Spoke
 from peerdescent.engine.watch import Watch
@@ -92,7 +93,12 @@ def join(
         watch = Hub(hosts, store, host, look or (lambda: None)) if rank == 0 else Spoke(rank, size, store)
     group = Group(rank, size, store, hosts, watch)
     try:
+        if host != HERE:  # a machine reaches itself
+            reach_all(group, host, START)
         group.connect()
+    except PeerdescentError:
+        group.close(clean=False)
+        raise
     except RuntimeError as error:
         lost = group.lost()
         group.close(clean=False)

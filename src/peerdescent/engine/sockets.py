@@ -20,6 +20,11 @@ def address_towards(host: str) -> str:
         return str(probe.getsockname()[0])
 
 
+def family_of(address: str) -> socket.AddressFamily:
+    """The kind of an address."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 def open_sockets() -> set[Known]:
     """The sockets that this process has."""
     found = set()

@@ -9,7 +9,7 @@ import socket
 from torch.distributed.distributed_c10d import Store
 
 from peerdescent.engine.exchange import PeerLostError, reason_of
-from peerdescent.engine.watch import CLOSED, MEETING, Line, Meeting, Stamp, Watch
+from peerdescent.engine.watch import CLOSED, LEFT, MEETING, Line, Meeting, Stamp, Watch
 from peerdescent.errors import PeerdescentError
 
 
@@ -72,7 +72,7 @@ class Spoke(Watch):
             self._selector.unregister(self._line.connection)
             if self._farewell:
                 with self._changed:
-                    self.lost[0] = "it has left"
+                    self.lost[0] = LEFT
                     self._changed.notify_all()
             elif not self._closing:
                 self._lose({0: CLOSED})

@@ -34,7 +34,8 @@ MEETING = 30.0
 Stamp = tuple[int, int]
 """A state that can be gone back to: the epoch and the iteration in which it was kept."""
 Waiting = tuple[int, float]
-CLOSED = "its connection closed"
+CLOSED, LEFT = "its connection closed", "it has left"
+"""Why a process is lost that has not fallen silent."""
 
 
 class Meeting(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from peerdescent.engine.exchange import PeerLostError
-from peerdescent.engine.group import Group
+from peerdescent.engine.group import Group, RankError
 from peerdescent.engine.meeting import HERE, join, join_torchrun, under_torchrun
 from peerdescent.errors import DivergedError, InputError, PeerdescentError
 
@@ -76,7 +76,7 @@ def joined(group: Group) -> Iterator[Group]:
         yield group
         clean = True
     except PeerLostError as error:
-        if not group.abandoned:  # else the store may be out of reach
+        if not group.cut_off:
             group.raise_failure()  # it says why the other is gone
         raise group.verdict(error) from error
     except PeerdescentError as error:
@@ -106,7 +106,7 @@ def torchrun() -> Iterator[Group | None]:
         with joined(group):
             yield group
     except PeerdescentError as error:
-        if not group.leads and not group.abandoned:
+        if not group.leads and (isinstance(error, RankError) or not group.abandoned):
             _linger(group, error.exit_code)
         raise
     finally:
