@@ -46,7 +46,8 @@ class Losses:
     def __init__(self, faults: Faults, group: Group, placement: Placement) -> None:
         self.group, self._placement, self._began = group, placement, group.members
         self._wanted = faults.on_loss == "continue"
-        self._snapshots, self._told, self._in_vain = Snapshots(), set[int](), 0
+        self._snapshots, self._in_vain = Snapshots(), 0
+        self._new, self._told = list[int](), set[int]()
         group.agents = {name: in_words(placement.block(rank)) for rank, name in enumerate(group.members)}
         group.gives_up_the_silent(faults.on_loss != "stop")
 
@@ -88,12 +89,13 @@ class Losses:
 
     def _news(self) -> str:
         reasons = self.group.lost()
-        new = [name for name in self._began if name in reasons and name not in self._told]
-        return "lost " + "; ".join(f"{self.group.who(name)}: {reasons[name]}" for name in new) if new else "met again"
+        self._new = [name for name in self._began if name in reasons and name not in self._told]
+        lost = "; ".join(f"{self.group.who(name)}: {reasons[name]}" for name in self._new)
+        return f"lost {lost}" if lost else "met again"
 
     def settle(self) -> None:
-        """Those who were lost until now are in the records."""
-        self._told |= set(self.group.lost())
+        """Those whom the last note names are in the records; whoever was lost since then is not."""
+        self._told |= set(self._new)
 
     def sentence(self, error: PeerLostError, checkpoints: Checkpoints | None) -> PeerLostError:
         """With what a run ends that lost a process and cannot go on."""
