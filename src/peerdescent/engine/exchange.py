@@ -164,10 +164,6 @@ class Exchange:
         if lost:
             raise PeerLostError(lost)
 
-    def drop(self, peer: int) -> None:
-        """Neither send to nor hear from a process any more; its rows keep their last values."""
-        self._lanes.pop(peer, None)
-
 
 def _posted(work: dist.Work | None) -> dist.Work:
     assert work is not None  # None is for processes outside the group
