@@ -16,17 +16,27 @@ from tests.engine import placed
 
 from peerdescent import InputError, Result, algorithms, train
 from peerdescent.algorithms import PRESETS
+from peerdescent.engine import shelf
 from peerdescent.engine.group import RankError
 from peerdescent.engine.workers import workers
 from peerdescent.errors import DivergedError, PeerdescentError
 from peerdescent.problems import quadratic
 
 
-@pytest.mark.parametrize(
-    "processes", [2, pytest.param(3, marks=pytest.mark.e2e), 5, pytest.param(10, marks=pytest.mark.e2e)]
-)
+@pytest.mark.parametrize("processes", [2, *(pytest.param(many, marks=pytest.mark.e2e) for many in (3, 5, 10))])
 def test_every_method_in_any_placement(processes: int) -> None:
     """All methods in one test: processes start slowly."""
+    assert_same_trajectories(processes)
+
+
+@pytest.mark.e2e
+def test_every_method_without_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows travel as they do between machines."""
+    monkeypatch.setattr(shelf, "MEMORY", Path("/nowhere"))
+    assert_same_trajectories(3)
+
+
+def assert_same_trajectories(processes: int) -> None:
     whole = placed.every_method(None)
     with workers(processes, placed.every_method) as group:
         apart = placed.every_method(group)

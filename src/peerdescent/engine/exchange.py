@@ -6,20 +6,23 @@ sent stays untouched until it has come; receives are posted before sends; withou
 
 A wait for a send never ends if the other process dies while the message is on its way; only a wait for a receive
 does. So sends are not waited for. They leave from two buffers in turn: a process sends its next message after it has
-received ours, so when that one is here, the buffer of the message before is free again.
+received ours, so when that one is here, the buffer of the message before is free again. The same holds of memory
+that processes of one machine share.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
 from peerdescent.engine.placement import Plan
+from peerdescent.engine.shelf import Pair, Shelf
 from peerdescent.errors import PeerdescentError
 
 PATIENCE = timedelta(days=365)
@@ -54,20 +57,44 @@ class Traffic:
     """The rank of the process waited for, and since when (time.monotonic), while a wait lasts."""
 
 
-@dataclass
-class _Lane:
-    """What passes between this process and one other, in buffers of exactly a message's size."""
+class Lane(Protocol):
+    """What passes between this process and one other."""
 
-    picked: slice | list[int]
-    """The rows to send."""
-    out: tuple[torch.Tensor, torch.Tensor]
-    """From where they are sent, in turn."""
-    into: torch.Tensor
-    place: torch.Tensor | None
-    """The rows to copy `into` to after it has come; None where it is a view of them."""
-    sent: list[dist.Work | None] = field(default_factory=lambda: [None, None])
-    """What is on its way from each of the buffers; kept, since gloo does not."""
-    received: dist.Work | None = None
+    out: Pair
+    """Where messages are put, in turn; of exactly a message's size."""
+
+    def start(self, turn: int) -> None:
+        """Send out[turn] and make ready for the other's message; returns at once."""
+
+    def wait(self, turn: int) -> None:
+        """Return when the other's rows are in their place."""
+
+
+class WireLane:
+    """Messages over torch.distributed: so many rows to a process, and those at `place` from it."""
+
+    def __init__(
+        self, peer: int, rows: int, place: torch.Tensor, wire: torch.dtype, tag: int, group: dist.ProcessGroup | None
+    ) -> None:
+        columns = place.shape[1]
+        self.out = torch.empty(rows, columns, dtype=wire), torch.empty(rows, columns, dtype=wire)
+        self._into = place if wire == place.dtype else torch.empty(len(place), columns, dtype=wire)
+        self._place, self._peer, self._tag, self._group = place, peer, tag, group
+        self._sent: list[dist.Work | None] = [None, None]  # kept while on the way, since gloo does not
+        self._received: dist.Work | None = None
+
+    def start(self, turn: int) -> None:
+        """Post the receive, then the send."""
+        self._received = _posted(dist.irecv(self._into, self._peer, self._group, self._tag))
+        self._sent[turn] = _posted(dist.isend(self.out[turn], self._peer, self._group, self._tag))
+
+    def wait(self, turn: int) -> None:
+        """Return when the other's rows are in their place."""
+        received, self._received = self._received, None
+        if received is not None:
+            received.wait(PATIENCE)
+            if self._into is not self._place:
+                self._place.copy_(self._into)
 
 
 class Exchange:
@@ -83,6 +110,7 @@ class Exchange:
         tag: different for every exchange that can be under way at the same time.
         wire: the dtype of messages, the array's own unless given; bfloat16 halves what single precision sends.
         traffic: where to count.
+        shelf: memory that all processes share, to be used instead of torch.distributed.
         group: the process group; the default one unless given.
     """
 
@@ -94,26 +122,22 @@ class Exchange:
         tag: int,
         wire: torch.dtype | None = None,
         traffic: Traffic | None = None,
+        shelf: Shelf | None = None,
         group: dist.ProcessGroup | None = None,
     ) -> None:
-        self.plan, self.tag, self.group, self.traffic = plan, tag, group, traffic or Traffic()
+        self.plan, self.traffic = plan, traffic or Traffic()
         self.rows = torch.zeros(len(plan.rows), columns, dtype=dtype)
         self.own = self.rows[plan.own_rows]
         """The rows of the agents hosted here: a view."""
-        wire = wire or dtype
-        self._lanes = {peer: self._lane(peer, columns, wire) for peer in plan.peers}
+        self._lanes: dict[int, Lane] = {}
+        self._picked: dict[int, slice | list[int]] = {}
+        for peer in plan.peers:
+            where = plan.rows_of(plan.heard[peer])
+            assert isinstance(where, slice)  # one process hosts a contiguous block, and rows are in order
+            passing = peer, len(plan.sent[peer]), self.rows[where], wire or dtype
+            self._lanes[peer] = shelf.lane(*passing) if shelf is not None else WireLane(*passing, tag, group)
+            self._picked[peer] = plan.rows_of(plan.sent[peer])
         self._under_way, self._turn = False, 0
-
-    def _lane(self, peer: int, columns: int, wire: torch.dtype) -> _Lane:
-        sent, heard, exact = self.plan.sent[peer], self.plan.heard[peer], wire == self.rows.dtype
-        picked, where = self.plan.rows_of(sent), self.plan.rows_of(heard)
-        assert isinstance(where, slice)  # one process hosts a contiguous block, and rows are in order
-        return _Lane(
-            picked,
-            (torch.empty(len(sent), columns, dtype=wire), torch.empty(len(sent), columns, dtype=wire)),
-            self.rows[where] if exact else torch.empty(len(heard), columns, dtype=wire),
-            None if exact else self.rows[where],
-        )
 
     def start(self) -> None:
         """Send the own rows and make ready for the others'; returns at once.
@@ -125,13 +149,12 @@ class Exchange:
         self._under_way, self._turn, lost = True, 1 - self._turn, dict[int, str]()
         for peer, lane in self._lanes.items():
             out = lane.out[self._turn]
+            self._pack(self._picked[peer], out)
             try:
-                lane.received = _posted(dist.irecv(lane.into, peer, self.group, self.tag))
-                self._pack(lane.picked, out)
-                lane.sent[self._turn] = _posted(dist.isend(out, peer, self.group, self.tag))
+                lane.start(self._turn)
                 self.traffic.bytes_sent += out.numel() * out.element_size()
                 self.traffic.messages_sent += 1
-            except RuntimeError as error:
+            except (RuntimeError, OSError) as error:
                 lost[peer] = reason_of(error)
         if lost:
             raise PeerLostError(lost)
@@ -153,13 +176,9 @@ class Exchange:
         for peer, lane in self._lanes.items():
             self.traffic.waiting_for = peer, time.monotonic()
             try:
-                if lane.received is not None:
-                    lane.received.wait(PATIENCE)
-                if lane.place is not None:
-                    lane.place.copy_(lane.into)
-            except RuntimeError as error:
+                lane.wait(self._turn)
+            except (RuntimeError, OSError) as error:
                 lost[peer] = reason_of(error)
-            lane.received = None
         self.traffic.waiting_for, self._under_way = None, False
         if lost:
             raise PeerLostError(lost)

@@ -6,10 +6,12 @@ import contextlib
 import itertools
 import json
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
 from peerdescent.engine.placement import Placement
+from peerdescent.engine.shelf import Shelf
 from peerdescent.engine.sockets import Known, open_sockets, shut
 from peerdescent.engine.watch import CLOSED, LEFT, Stamp, Watch, silence
 from peerdescent.errors import InputError, PeerdescentError
@@ -54,9 +57,12 @@ class Group:
         """The agents that a process hosts, in words, by the rank it had at the start."""
         self.epoch = 0
         """How often the processes have met again."""
+        self.memory: Path | None = None
+        """A folder in memory that all processes see; None if they are on several machines."""
         self._tags = itertools.count(THANKS + 1)
         self._thanks: dict[int, tuple[torch.Tensor, dist.Work | None]] = {}
         self._sockets: set[Known] = set()
+        self._called_off = threading.Event()
         self._store_port = _port(store)
         self._watch = watch
         self._hosts = self.hosts
@@ -76,6 +82,10 @@ class Group:
     def tag(self) -> int:
         """A tag that no other exchange of this run has."""
         return next(self._tags)
+
+    def shelf(self, tag: int) -> Shelf | None:
+        """Shared memory for the exchange with this tag, if all processes are on one machine."""
+        return None if self.memory is None else Shelf(self.memory, f"{self.epoch}-{tag}", self.rank, self._called_off)
 
     def agree(self, facts: dict[str, str]) -> None:
         """Refuse to go on unless all processes give the same facts, by name.
@@ -110,6 +120,10 @@ class Group:
             return [value, *(json.loads(self._receive_words(peer)) for peer in range(1, self.size))]
         self._say_words(json.dumps(value).encode(), 0).wait()
         return []
+
+    def all(self, holds: bool) -> bool:
+        """Whether it holds in all processes."""
+        return bool(self.share(all(self.collect(holds))))
 
     def gather(self, own: torch.Tensor, placement: Placement) -> torch.Tensor:
         """All agents' rows at rank 0; elsewhere the own ones."""
@@ -212,6 +226,7 @@ class Group:
         self.hosts = tuple(self._hosts[name] for name in self.members)
         self._tags = itertools.count(THANKS + 1)
         self._thanks.clear()
+        self._called_off = threading.Event()
         if self.size > 1:
             try:
                 self.connect()
@@ -267,6 +282,7 @@ class Group:
 
     def _cut(self) -> None:
         """End all waits of this process: gloo cannot be asked to, but its connections can be shut under it."""
+        self._called_off.set()
         shut(tuple(self._sockets), spared=self._store_port)  # the store is served and asked here too
 
     def record_failure(self, error: PeerdescentError) -> None:

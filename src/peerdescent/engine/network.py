@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -145,7 +147,15 @@ class BlockNetwork(MemoryNetwork):
         """A new exchange for rows like these, with all agents or with neighbours."""
         plan = self.others if everyone else self.neighbours
         wire = torch.bfloat16 if self.rounded and not everyone else None
-        return Exchange(plan, like.shape[1], like.dtype, self.group.tag(), wire, self.group.traffic)
+        tag = self.group.tag()
+        make = partial(Exchange, plan, like.shape[1], like.dtype, tag, wire, self.group.traffic)
+        if shelf := self.group.shelf(tag):
+            shared: Exchange | None = None
+            with suppress(OSError):  # not enough memory for it, which all must know
+                shared = make(shelf)
+            if self.group.all(shared is not None) and shared is not None:
+                return shared
+        return make()
 
     def begin(self) -> None:
         """A new iteration begins: its messages are the same as those of the one before, with new rows."""

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, NoReturn
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
@@ -21,6 +22,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from peerdescent.engine.exchange import PeerLostError
 from peerdescent.engine.group import Group, RankError
 from peerdescent.engine.meeting import HERE, join, join_torchrun, under_torchrun
+from peerdescent.engine.shelf import shelf_folder
 from peerdescent.errors import DivergedError, InputError, PeerdescentError
 
 GRACE = 5.0
@@ -41,9 +43,10 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
     store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
     context = multiprocessing.get_context("spawn")
     started: list[BaseProcess] = []
-    try:
+    with shelf_folder() as memory, _ended(started):
         for rank in range(1, count):
-            process = context.Process(target=_work, args=(rank, count, store.port, os.getpid(), job, arguments))
+            place = rank, count, store.port, os.getpid(), memory
+            process = context.Process(target=_work, args=(*place, job, arguments))
             try:
                 process.start()
             except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -53,11 +56,19 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[Group]:
                 ) from error
             started.append(process)
         with joined(join(store, 0, count, SLOW_START, lambda: _look_after(started))) as group:
+            group.memory = memory
             yield group
         for rank, child in enumerate(started, 1):
             if rank in group.lost():  # it may have stopped, and would not hear that it should end
                 child.kill()
             child.join(GRACE)
+
+
+@contextlib.contextmanager
+def _ended(started: list[BaseProcess]) -> Iterator[None]:
+    """Nothing that was started here lives on."""
+    try:
+        yield
     finally:
         for child in started:
             if child.is_alive():
@@ -142,12 +153,15 @@ def _look_after(started: list[BaseProcess]) -> None:
             raise PeerLostError({rank: why}, f"the run has lost process {rank}: {why}.")
 
 
-def _work(rank: int, count: int, port: int, parent: int, job: Job, arguments: tuple[Any, ...]) -> None:
+def _work(
+    rank: int, count: int, port: int, parent: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]
+) -> None:
     end_with(parent)
     warnings.simplefilter("ignore")  # the parent says them
     try:
         store = TCPStore(HERE, port, is_master=False, timeout=timedelta(seconds=30))
         with joined(join(store, rank, count, SLOW_START)) as group:
+            group.memory = memory
             job(group, *arguments)
     except PeerdescentError as error:
         os._exit(error.exit_code)  # rank 0 has found the sentence in the store
