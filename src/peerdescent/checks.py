@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import difflib
 import operator
+import os
 from collections.abc import Iterable
 from typing import Any
 
 from peerdescent.errors import InputError
+
+
+def seconds_from(variable: str, default: float) -> float:
+    """What an environment variable says, in seconds; `default` if it is not set."""
+    text = os.environ.get(variable, "")
+    try:
+        return float(text) if text else default
+    except ValueError:
+        raise InputError(f"{variable} = {text!r}: expected a number of seconds.") from None
 
 
 def whole(name: str, value: Any, low: int, high: int | None = None) -> int:

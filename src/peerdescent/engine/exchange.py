@@ -73,20 +73,18 @@ class Lane(Protocol):
 class WireLane:
     """Messages over torch.distributed: so many rows to a process, and those at `place` from it."""
 
-    def __init__(
-        self, peer: int, rows: int, place: torch.Tensor, wire: torch.dtype, tag: int, group: dist.ProcessGroup | None
-    ) -> None:
+    def __init__(self, peer: int, rows: int, place: torch.Tensor, wire: torch.dtype, tag: int) -> None:
         columns = place.shape[1]
         self.out = torch.empty(rows, columns, dtype=wire), torch.empty(rows, columns, dtype=wire)
         self._into = place if wire == place.dtype else torch.empty(len(place), columns, dtype=wire)
-        self._place, self._peer, self._tag, self._group = place, peer, tag, group
+        self._place, self._peer, self._tag = place, peer, tag
         self._sent: list[dist.Work | None] = [None, None]  # kept while on the way, since gloo does not
         self._received: dist.Work | None = None
 
     def start(self, turn: int) -> None:
         """Post the receive, then the send."""
-        self._received = _posted(dist.irecv(self._into, self._peer, self._group, self._tag))
-        self._sent[turn] = _posted(dist.isend(self.out[turn], self._peer, self._group, self._tag))
+        self._received = _posted(dist.irecv(self._into, self._peer, tag=self._tag))
+        self._sent[turn] = _posted(dist.isend(self.out[turn], self._peer, tag=self._tag))
 
     def wait(self, turn: int) -> None:
         """Return when the other's rows are in their place."""
@@ -111,7 +109,6 @@ class Exchange:
         wire: the dtype of messages, the array's own unless given; bfloat16 halves what single precision sends.
         traffic: where to count.
         shelf: memory that all processes share, to be used instead of torch.distributed.
-        group: the process group; the default one unless given.
     """
 
     def __init__(
@@ -123,7 +120,6 @@ class Exchange:
         wire: torch.dtype | None = None,
         traffic: Traffic | None = None,
         shelf: Shelf | None = None,
-        group: dist.ProcessGroup | None = None,
     ) -> None:
         self.plan, self.traffic = plan, traffic or Traffic()
         self.rows = torch.zeros(len(plan.rows), columns, dtype=dtype)
@@ -135,7 +131,7 @@ class Exchange:
             where = plan.rows_of(plan.heard[peer])
             assert isinstance(where, slice)  # one process hosts a contiguous block, and rows are in order
             passing = peer, len(plan.sent[peer]), self.rows[where], wire or dtype
-            self._lanes[peer] = shelf.lane(*passing) if shelf is not None else WireLane(*passing, tag, group)
+            self._lanes[peer] = shelf.lane(*passing) if shelf is not None else WireLane(*passing, tag)
             self._picked[peer] = plan.rows_of(plan.sent[peer])
         self._under_way, self._turn = False, 0
 

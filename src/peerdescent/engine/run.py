@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from peerdescent.algorithms import Algorithm
+from peerdescent.checks import seconds_from
 from peerdescent.engine.checkpoint import Checkpoint, Checkpoints
 from peerdescent.engine.exchange import PeerLostError
 from peerdescent.engine.faults import NO_FAULTS, Faults, strike_now
@@ -44,11 +44,7 @@ Progress = Callable[[int, Row | None], None]
 
 def seconds_between_checkpoints() -> float:
     """How long a run may go without saving its state; PEERDESCENT_CHECKPOINT_SECONDS changes it."""
-    text = os.environ.get("PEERDESCENT_CHECKPOINT_SECONDS", "")
-    try:
-        return float(text) if text else SECONDS_BETWEEN_CHECKPOINTS
-    except ValueError:
-        raise InputError(f"PEERDESCENT_CHECKPOINT_SECONDS = {text!r}: expected a number of seconds.") from None
+    return seconds_from("PEERDESCENT_CHECKPOINT_SECONDS", SECONDS_BETWEEN_CHECKPOINTS)
 
 
 class Run:

@@ -7,6 +7,7 @@ compute. Here it is written once and read once, and a byte in a pipe says that i
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import shutil
@@ -68,6 +69,7 @@ class Slot:
 
     def __init__(self, path: Path, rows: int, columns: int, dtype: torch.dtype) -> None:
         self._path, self._shape, self._dtype = path, (2, rows, columns), dtype
+        self._size = math.prod(self._shape)
         self._bell: int | None = None
 
     def make(self) -> Pair:
@@ -77,9 +79,7 @@ class Slot:
             OSError: there is not enough memory. If it were not asked for now, a later write would kill the process.
         """
         with self._path.open("wb") as file:
-            os.posix_fallocate(
-                file.fileno(), 0, self._shape[0] * self._shape[1] * self._shape[2] * self._dtype.itemsize
-            )
+            os.posix_fallocate(file.fileno(), 0, self._size * self._dtype.itemsize)
         os.mkfifo(self._bell_path)
         return self._open()
 
@@ -114,8 +114,7 @@ class Slot:
         return self._path.with_name(f"{self._path.name}-bell")
 
     def _open(self) -> Pair:
-        size = self._shape[0] * self._shape[1] * self._shape[2]
-        both = torch.from_file(str(self._path), shared=True, size=size, dtype=self._dtype).view(self._shape)
+        both = torch.from_file(str(self._path), shared=True, size=self._size, dtype=self._dtype).view(self._shape)
         self._bell = os.open(self._bell_path, os.O_RDWR | os.O_NONBLOCK)
         return both[0], both[1]
 
@@ -131,10 +130,9 @@ class SharedLane:
         columns = place.shape[1]
         self._said = shelf.slot(shelf.rank, peer, rows, columns, wire)
         self._told = shelf.slot(peer, shelf.rank, len(place), columns, wire)
-        self._called_off, self._place, self._heard = shelf.called_off, place, None
+        self._called_off, self._place = shelf.called_off, place
+        self._heard: Pair | None = None
         self.out = self._said.make()
-
-    _heard: Pair | None
 
     def start(self, turn: int) -> None:
         """Say that out[turn] is there."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import selectors
 import socket
 import threading
@@ -21,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from peerdescent.errors import InputError
+from peerdescent.checks import seconds_from
 
 BEAT = 0.5
 """Seconds between signs of life."""
@@ -48,11 +47,7 @@ class Meeting(NamedTuple):
 
 def silence() -> float:
     """How long a process may give no sign of life; PEERDESCENT_SILENCE_SECONDS changes it."""
-    text = os.environ.get("PEERDESCENT_SILENCE_SECONDS", "")
-    try:
-        return float(text) if text else SILENCE
-    except ValueError:
-        raise InputError(f"PEERDESCENT_SILENCE_SECONDS = {text!r}: expected a number of seconds.") from None
+    return seconds_from("PEERDESCENT_SILENCE_SECONDS", SILENCE)
 
 
 class Watch(ABC):
