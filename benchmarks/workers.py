@@ -2,8 +2,8 @@
 
 python benchmarks/workers.py
 
-The last column is what two processors allow: two separate runs of five agents each at the same time, which exchange
-nothing, against one of ten.
+Two processes share memory, or exchange rows through sockets as hosts do. The last column is what two processors allow:
+two separate runs of five agents each at the same time, which exchange nothing, against one of ten.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import multiprocessing
 import statistics
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 from peerdescent import problems, train
+from peerdescent.engine import shelf
 
 CASES = {"mnist-cnn": ("er:10:0.4", 150), "mnist-nn": ("authors10", 2000)}
 ROUNDS = 3
@@ -33,16 +35,26 @@ def halves(name: str, iterations: int) -> float:
         return max(run.result() for run in runs)
 
 
+def through_sockets(name: str, graph: str, iterations: int) -> float:
+    """Two processes that find no memory to share."""
+    memory, shelf.MEMORY = shelf.MEMORY, Path("/nowhere")
+    try:
+        return seconds(name, graph, iterations, 2)
+    finally:
+        shelf.MEMORY = memory
+
+
 def main() -> None:
-    print(f"{'problem':>10} {'1 process (ms)':>15} {'2 processes (ms)':>17} {'ratio':>6} {'allowed':>8}")
+    print(f"{'problem':>10} {'1 process (ms)':>15} {'2 processes (ms)':>17} {'ratio':>6} {'sockets':>8} {'allowed':>8}")
     for name, (graph, iterations) in CASES.items():
-        one, two, apart = [], [], []
+        one, two, sent, apart = [], [], [], []
         for _ in range(ROUNDS):  # in turn, so that what else the machine does falls on all
             one.append(seconds(name, graph, iterations, 1))
             two.append(seconds(name, graph, iterations, 2))
+            sent.append(through_sockets(name, graph, iterations))
             apart.append(halves(name, iterations))
-        a, b, c = (1e3 * statistics.median(times) / iterations for times in (one, two, apart))
-        print(f"{name:>10} {a:>15.2f} {b:>17.2f} {a / b:>6.2f} {a / c:>8.2f}", flush=True)
+        a, b, c, d = (1e3 * statistics.median(times) / iterations for times in (one, two, sent, apart))
+        print(f"{name:>10} {a:>15.2f} {b:>17.2f} {a / b:>6.2f} {a / c:>8.2f} {a / d:>8.2f}", flush=True)
 
 
 if __name__ == "__main__":
