@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 from hypothesis import settings
 
 from peerdescent import cli
+from peerdescent.algorithms import registry
 
 # Continuous integration repeats the same examples; at a desk every run looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -58,8 +60,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def peerdescent_(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command, in this process: a new one would spend seconds on imports."""
+def peerdescent_(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """The command, in this process: a new one would spend seconds on imports. What it registers is forgotten again."""
 
     def call(*arguments: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["peerdescent", *map(str, arguments)])
@@ -68,7 +70,8 @@ def peerdescent_(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
             cli.main()
         return Said(int(end.value.code or 0), *capsys.readouterr())
 
-    return call
+    with mock.patch.dict(registry._PRESETS):
+        yield call
 
 
 @pytest.fixture
