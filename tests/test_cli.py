@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from tests.conftest import Command, Said, rows
 
 from peerdescent import algorithms, cli, graphs, problems
 from peerdescent.engine.update import vectors_sent
-from peerdescent.experiments import runner
+from peerdescent.experiments import read, runner
 
 SMALL = "--problem quadratic --graph ring:4 --batch-size 0 --iterations 20"
 SPLIT = "--problem logistic-nonconvex --graph ring:4 --set problem.samples=100 --iterations 20"
@@ -52,13 +51,6 @@ def refused(said: Said, here: Path, *words: str, leaves: tuple[str, ...] = ()) -
     for word in words:
         assert word in sentence
     assert sorted(os.listdir(here)) == sorted(leaves)
-
-
-@pytest.fixture
-def forgetful() -> Any:
-    """Take back the method that a test registers."""
-    yield
-    algorithms.unregister("lonely")
 
 
 @pytest.fixture
@@ -437,7 +429,7 @@ def test_flags_override_the_file(peerdescent_: Command) -> None:
     )
     flags = "--iterations 5 --set problem.dimension=2 --set eta=.25 --seed 7 --graph path:3 --out r -q"
     assert peerdescent_("run", "a.toml", *shlex.split(flags)).code == 0
-    written = cli.read("r/experiment.toml")
+    written = read("r/experiment.toml")
     assert (written.iterations, written.seed, written.graph, written.problem) == (5, 7, "path:3", "quadratic")
     assert dict(written.set["problem"]) == {"dimension": 2, "spread": 2.0}
     assert written.make_algorithm("d-sgd-1") == algorithms.make("d-sgd-1", eta=0.25)
@@ -447,15 +439,15 @@ def test_flags_override_the_file(peerdescent_: Command) -> None:
 def test_a_method_of_its_own_value_wins_over_the_common_one(peerdescent_: Command) -> None:
     flags = f"{SMALL} -a d-sgd-1,dm-sgd --set eta=.03 --set dm-sgd.eta=.01 --out a -q"
     assert peerdescent_("compare", *shlex.split(flags)).code == 0
-    assert cli.read("a/d-sgd-1/experiment.toml").make_algorithm("d-sgd-1").eta == 0.03
-    assert cli.read("a/dm-sgd/experiment.toml").make_algorithm("dm-sgd").eta == 0.01
+    assert read("a/d-sgd-1/experiment.toml").make_algorithm("d-sgd-1").eta == 0.03
+    assert read("a/dm-sgd/experiment.toml").make_algorithm("dm-sgd").eta == 0.01
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_value_that_only_some_methods_have(peerdescent_: Command) -> None:
     flags = f"{SMALL} -a d-sgd-1,dsgpa-f-pb --set gamma=.5 --out a -q"
     assert peerdescent_("compare", *shlex.split(flags)).code == 0
-    assert cli.read("a/dsgpa-f-pb/experiment.toml").make_algorithm("dsgpa-f-pb").gamma == 0.5
+    assert read("a/dsgpa-f-pb/experiment.toml").make_algorithm("dsgpa-f-pb").gamma == 0.5
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -503,7 +495,7 @@ def test_list(what: str, names: list[str], peerdescent_: Command) -> None:
 
 @pytest.mark.parametrize("name", list(cli.library()))
 def test_the_library_can_be_read(name: str) -> None:
-    experiment = cli.read(name)
+    experiment = read(name)
     experiment.check()
     assert experiment.title
     for method in experiment.algorithms:
@@ -531,7 +523,7 @@ def test_version(peerdescent_: Command) -> None:
     assert re.fullmatch(r"peerdescent \d+\.\d+\.\d+\S*\n", said.out)
 
 
-@pytest.mark.usefixtures("forgetful", "undrawn")
+@pytest.mark.usefixtures("undrawn")
 def test_a_method_of_ones_own(peerdescent_: Command) -> None:
     Path("mine.py").write_text(METHOD)
     listed = json.loads(peerdescent_("list", "algorithms", "--load", "mine.py", "--json").out)
