@@ -20,14 +20,15 @@ from safetensors.torch import load_file
 from tests.conftest import Command, rows
 
 from peerdescent import InputError, Result, train
+from peerdescent.engine import checkpoint
 from peerdescent.engine import run as loop
 from peerdescent.engine.folder import RunFolder, read_metrics
 from peerdescent.problems import quadratic
 
 DRIVER = """\
 import sys
-from peerdescent.engine import run as loop
-loop.SECONDS_BETWEEN_CHECKPOINTS, loop.SAVING_SHARE, loop.PIECE = 0.0, 0, 7
+from peerdescent.engine import checkpoint, run
+checkpoint.SECONDS_BETWEEN, checkpoint.SAVING_SHARE, run.PIECE = 0.0, 0, 7
 from peerdescent import cli
 sys.argv[0] = "peerdescent"
 cli.main()
@@ -66,8 +67,8 @@ def killed(out: Path, iteration: int, **settings: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "PIECE", 5)
-        patch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-        patch.setattr(loop, "SAVING_SHARE", 0)
+        patch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+        patch.setattr(checkpoint, "SAVING_SHARE", 0)
         patch.setattr(loop.Run, "_save_if_due", save_and_die)
         with pytest.raises(KeyboardInterrupt):
             short(out, **settings)
@@ -198,8 +199,8 @@ def test_without_a_checkpoint_it_starts_over(left: str, tmp_path: Path) -> None:
 
 
 def test_a_diverged_run_diverges_again(peerdescent_: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr(loop, "SAVING_SHARE", 0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SAVING_SHARE", 0)
     flags = "--problem quadratic --graph ring:4 -a d-sgd-1 --set eta=100 --iterations 400 --eval-every 20 --out a"
     assert peerdescent_("run", *flags.split()).code == 3
     again = peerdescent_("run", *flags.split(), "--resume")

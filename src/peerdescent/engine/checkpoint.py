@@ -11,8 +11,10 @@ import hashlib
 import json
 import re
 import shutil
+import time
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,16 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load, save
 
+from peerdescent.checks import seconds_from
 from peerdescent.engine.group import Group
 from peerdescent.engine.placement import Placement
 from peerdescent.engine.update import State
 from peerdescent.files import write_atomically
 
 KEPT = 2
+SECONDS_BETWEEN = 10.0
+SAVING_SHARE = 20
+"""Large states are saved less often: computing takes at least so many times as long as saving."""
 MANIFEST = "manifest.json"
 NAME = re.compile(r"\d{12}(\.safetensors)?")
 
@@ -42,6 +48,30 @@ class Checkpoint:
     """Tells whether a checkpoint belongs to the experiment that wants to go on."""
     lost: tuple[int, ...] = ()
     """The agents that the state has no rows of, since they were lost."""
+
+
+class Pace:
+    """When to save next, by the clock of this process; PEERDESCENT_CHECKPOINT_SECONDS changes how often."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + self._between()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save again."""
+        return time.monotonic() > self._next
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """While a state is saved, which decides how long to wait for the next time."""
+        begin = time.monotonic()
+        yield
+        end = time.monotonic()
+        self._next = end + max(self._between(), SAVING_SHARE * (end - begin))
+
+    @staticmethod
+    def _between() -> float:
+        return seconds_from("PEERDESCENT_CHECKPOINT_SECONDS", SECONDS_BETWEEN)
 
 
 class Checkpoints:
@@ -137,10 +167,10 @@ class Checkpoints:
             holder = next((rank for rank, files in enumerate(held) if part["file"] in files), None)
             if holder is not None and self.group.leads:
                 buffer = torch.empty(held[holder][part["file"]], dtype=torch.uint8)
-                self.group.receive(buffer, holder)
+                self.group.post.receive(buffer, holder)
                 content[part["file"]] = buffer.numpy().tobytes()
             elif holder == self.group.rank:
-                self.group.send(torch.frombuffer(bytearray(own[part["file"]]), dtype=torch.uint8), 0)
+                self.group.post.send(torch.frombuffer(bytearray(own[part["file"]]), dtype=torch.uint8), 0)
 
 
 def candidates(folder: Path) -> list[Path]:

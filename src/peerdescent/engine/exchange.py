@@ -12,8 +12,9 @@ that processes of one machine share.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -55,6 +56,15 @@ class Traffic:
     messages_sent: int = 0
     waiting_for: tuple[int, float] | None = None
     """The rank of the process waited for, and since when (time.monotonic), while a wait lasts."""
+
+    @contextlib.contextmanager
+    def waiting(self, peer: int) -> Iterator[None]:
+        """Say so while a wait for this process lasts."""
+        self.waiting_for = peer, time.monotonic()
+        try:
+            yield
+        finally:
+            self.waiting_for = None
 
 
 class Lane(Protocol):
@@ -170,12 +180,12 @@ class Exchange:
         """
         lost: dict[int, str] = {}
         for peer, lane in self._lanes.items():
-            self.traffic.waiting_for = peer, time.monotonic()
             try:
-                lane.wait(self._turn)
+                with self.traffic.waiting(peer):
+                    lane.wait(self._turn)
             except (RuntimeError, OSError) as error:
                 lost[peer] = reason_of(error)
-        self.traffic.waiting_for, self._under_way = None, False
+        self._under_way = False
         if lost:
             raise PeerLostError(lost)
 

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ import torch.distributed as dist
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from peerdescent.engine.exchange import PATIENCE, PeerLostError, Traffic, reason_of
+from peerdescent.engine.exchange import PeerLostError, Traffic, reason_of
 from peerdescent.engine.placement import Placement
+from peerdescent.engine.post import THANKS, Post
 from peerdescent.engine.shelf import Shelf
 from peerdescent.engine.sockets import Known, open_sockets, shut
 from peerdescent.engine.watch import CLOSED, LEFT, Stamp, Watch, silence
@@ -28,8 +29,6 @@ from peerdescent.errors import InputError, PeerdescentError
 
 START = timedelta(seconds=30)
 """How long the processes of a run may take to find each other."""
-WORDS, ROWS, THANKS = 1, 2, 3
-"""Tags of what is exchanged besides the messages of a method, whose tags come after."""
 VERDICT = 2.0
 """Seconds in which it comes out who is lost, once a connection has broken."""
 
@@ -52,6 +51,7 @@ class Group:
     def __init__(self, rank: int, size: int, store: Store, hosts: Sequence[str], watch: Watch | None = None) -> None:
         self.rank, self.size, self.store, self.hosts = rank, size, store, tuple(hosts)
         self.traffic = Traffic()
+        self.post = Post(self.traffic)
         self.members = tuple(range(size))
         self.agents: dict[int, str] = {}
         """The agents that a process hosts, in words, by the rank it had at the start."""
@@ -60,7 +60,6 @@ class Group:
         self.memory: Path | None = None
         """A folder in memory that all processes see; None if they are on several machines."""
         self._tags = itertools.count(THANKS + 1)
-        self._thanks: dict[int, tuple[torch.Tensor, dist.Work | None]] = {}
         self._sockets: set[Known] = set()
         self._called_off = threading.Event()
         self._store_port = _port(store)
@@ -108,17 +107,16 @@ class Group:
         if self.size == 1:
             return value
         if self.leads:
-            content = json.dumps(value).encode()
-            for sent in [self._say_words(content, peer) for peer in range(1, self.size)]:
+            for sent in [self.post.say(value, peer) for peer in range(1, self.size)]:
                 sent.wait()
             return value
-        return json.loads(self._receive_words(0))
+        return self.post.hear(0)
 
     def collect(self, value: Any) -> list[Any]:
         """Everyone's value (of JSON's kinds) at rank 0, in the order of ranks; an empty list elsewhere."""
         if self.leads:
-            return [value, *(json.loads(self._receive_words(peer)) for peer in range(1, self.size))]
-        self._say_words(json.dumps(value).encode(), 0).wait()
+            return [value, *(self.post.hear(peer) for peer in range(1, self.size))]
+        self.post.say(value, 0).wait()
         return []
 
     def all(self, holds: bool) -> bool:
@@ -130,65 +128,25 @@ class Group:
         if self.size == 1:
             return own
         if not self.leads:
-            self.send(own.contiguous(), 0)
+            self.post.send(own.contiguous(), 0)
             return own
         every = own.new_empty(placement.agents, *own.shape[1:])
         every[: len(own)] = own
         for peer in range(1, self.size):
             block = placement.block(peer)
-            self.receive(every[block.start : block.stop], peer)
+            self.post.receive(every[block.start : block.stop], peer)
         return every
 
     def scatter(self, every: torch.Tensor | None, own: torch.Tensor, placement: Placement) -> None:
         """Rank 0's rows of all agents to the processes that host them, into `own`."""
         if not self.leads:
-            self.receive(own, 0)
+            self.post.receive(own, 0)
             return
         assert every is not None
         own.copy_(every[: len(own)])
         for peer in range(1, self.size):
             block = placement.block(peer)
-            self.send(every[block.start : block.stop].contiguous(), peer)
-
-    def send(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
-        """A contiguous tensor to one process."""
-        _Sent(self, [rows], peer, tag).wait()
-
-    def receive(self, rows: torch.Tensor, peer: int, tag: int = ROWS) -> None:
-        """What one process sends, into a contiguous tensor of the same size."""
-        self._receive(rows, peer, tag)
-        self._thank(peer)
-
-    def _say_words(self, content: bytes, peer: int) -> _Sent:
-        parts = [torch.tensor([len(content)]), torch.frombuffer(bytearray(content), dtype=torch.uint8)]
-        return _Sent(self, parts, peer, WORDS)
-
-    def _receive_words(self, peer: int) -> bytes:
-        length = torch.zeros(1, dtype=torch.int64)
-        self._receive(length, peer, WORDS)
-        content = torch.empty(int(length), dtype=torch.uint8)
-        self.receive(content, peer, WORDS)
-        return content.numpy().tobytes()
-
-    def _receive(self, rows: torch.Tensor, peer: int, tag: int) -> None:
-        with _naming(peer), self._waiting(peer):
-            work = dist.irecv(rows, peer, tag=tag)
-            assert work is not None
-            work.wait(PATIENCE)
-
-    def _thank(self, peer: int) -> None:
-        """Say that a message has come; the one before was heard, since another has been sent."""
-        thanks = torch.zeros(1, dtype=torch.uint8)
-        with _naming(peer):
-            self._thanks[peer] = thanks, dist.isend(thanks, peer, tag=THANKS)
-
-    @contextlib.contextmanager
-    def _waiting(self, peer: int) -> Iterator[None]:
-        self.traffic.waiting_for = peer, time.monotonic()
-        try:
-            yield
-        finally:
-            self.traffic.waiting_for = None
+            self.post.send(every[block.start : block.stop].contiguous(), peer)
 
     def barrier(self) -> None:
         """Return when all have come here."""
@@ -225,7 +183,7 @@ class Group:
         self.rank, self.size = self.members.index(self._watch.rank), len(self.members)
         self.hosts = tuple(self._hosts[name] for name in self.members)
         self._tags = itertools.count(THANKS + 1)
-        self._thanks.clear()
+        self.post.forget()
         self._called_off = threading.Event()
         if self.size > 1:
             try:
@@ -303,37 +261,10 @@ class Group:
             raise RankError(entry["rank"], entry["message"], entry["code"])
 
 
-class _Sent:
-    """Messages on their way to one process, one after the other; it says when the last has come.
-
-    A wait for a send would not end if that process died meanwhile, but one for its answer does.
-    """
-
-    def __init__(self, group: Group, parts: Sequence[torch.Tensor], peer: int, tag: int) -> None:
-        self._group, self._peer, self._answer = group, peer, torch.zeros(1, dtype=torch.uint8)
-        with _naming(peer):
-            self._heard = dist.irecv(self._answer, peer, tag=THANKS)
-            self._kept = [(part, dist.isend(part, peer, tag=tag)) for part in parts]
-
-    def wait(self) -> None:
-        """Return when all has come."""
-        assert self._heard is not None
-        with _naming(self._peer), self._group._waiting(self._peer):
-            self._heard.wait(PATIENCE)
-
-
 def _say(text: str) -> None:
     """A note to the user from a thread; a filter may turn it into an error, and the thread must go on."""
     with contextlib.suppress(Exception):
         warnings.warn(text, stacklevel=2)
-
-
-@contextlib.contextmanager
-def _naming(peer: int) -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        raise PeerLostError({peer: reason_of(error)}) from error
 
 
 _known: dict[int, Group] = {}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,18 +11,18 @@ from typing import Any, NoReturn
 import torch
 
 from peerdescent.algorithms import Algorithm
-from peerdescent.checks import seconds_from
-from peerdescent.engine.checkpoint import Checkpoint, Checkpoints
+from peerdescent.engine.checkpoint import Checkpoint, Checkpoints, Pace
 from peerdescent.engine.exchange import PeerLostError
 from peerdescent.engine.faults import NO_FAULTS, Faults, strike_now
 from peerdescent.engine.folder import CHECKPOINTS, RunFolder
 from peerdescent.engine.gradients import choose_strategy
 from peerdescent.engine.group import Group
 from peerdescent.engine.losses import Losses
-from peerdescent.engine.metrics import Metrics, Row, breaches, evaluate, evaluate_agents
+from peerdescent.engine.metrics import Row, breaches, evaluate, evaluate_agents
 from peerdescent.engine.network import Wiring
 from peerdescent.engine.placement import Placement
 from peerdescent.engine.preparation import digest, facts, fits, start_points
+from peerdescent.engine.records import Records, check_continues
 from peerdescent.engine.result import Result
 from peerdescent.engine.settings import Settings
 from peerdescent.engine.survival import in_words, with_laws, with_returned
@@ -35,16 +33,8 @@ from peerdescent.problems import Problem
 
 PIECE = 100
 """Iterations between looks at the clock."""
-SECONDS_BETWEEN_CHECKPOINTS = 10.0
-SAVING_SHARE = 20
-"""Large states are saved less often: computing takes at least so many times as long as saving."""
 ABOVE = "ended above its starting loss: try smaller steps"
 Progress = Callable[[int, Row | None], None]
-
-
-def seconds_between_checkpoints() -> float:
-    """How long a run may go without saving its state; PEERDESCENT_CHECKPOINT_SECONDS changes it."""
-    return seconds_from("PEERDESCENT_CHECKPOINT_SECONDS", SECONDS_BETWEEN_CHECKPOINTS)
 
 
 class Run:
@@ -70,17 +60,15 @@ class Run:
         if faults.on_loss == "continue":
             self.problem.among(range(graph.n))  # refuses a problem that cannot
         x = self.problem.start(settings.seed) if x0 is None else start_points(x0, self.problem)
-        self.k, self.seconds, self.metrics = 0, 0.0, Metrics()
-        self.notes: list[str] = []
+        self.k, self.seconds, self.records = 0, 0.0, Records()
         self.lost: tuple[int, ...] = ()
         self._bytes_until = (0, 0)
         self._strikes = faults.strikes(self._block)
         self.start_digest = self._set_up(x.to(device, dtype))
-        self.folder: RunFolder | None = None
         self.checkpoints: Checkpoints | None = None
         self.digest = ""
         self._bytes_before = group.traffic.bytes_sent
-        self._next_save = time.monotonic() + seconds_between_checkpoints()
+        self._pace = Pace()
 
     def _set_up(self, x: torch.Tensor) -> str:
         """Gradients and updates for the agents hosted here; returns a digest of all agents' starts."""
@@ -104,7 +92,7 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x = self.settings, state["x"]
         self.wiring = Wiring.build(self.graph, settings.laplacian, settings.mixing, self.algorithm)
-        self.notes += [note for note in self.wiring.notes if note not in self.notes]
+        self.records.note_in_the_end(*self.wiring.notes)
         network = self.wiring.network(x.dtype, x.device, settings.wire, self.group, self.placement)
         self.update: Update = make_update(
             self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.mix_every
@@ -129,29 +117,21 @@ class Run:
         experiment = {**experiment, "gradients": self.strategy}
         self.digest, known = digest(experiment, self.start_digest), folder.experiment()
         self.group.share(self.digest)
-        self.folder, self.checkpoints = folder, Checkpoints(folder.checkpoints, self.group, self.placement)
+        self.checkpoints = Checkpoints(folder.checkpoints, self.group, self.placement)
         last = self.checkpoints.last()
         if last is not None and last.lost:
             last.state = with_returned(self.algorithm, self.graph, last.state, last.lost)
-            self._note(f"{in_words(last.lost)} came back at iteration {last.iteration} with a neighbour's x")
+            self.records.note(f"{in_words(last.lost)} came back at iteration {last.iteration} with a neighbour's x")
         if last is not None:
             fitting = fits(last.state, self.state, (self.graph.n, self.problem.dimension))
             known = known if last.digest == self.digest and fitting else {}
-        if known is not None and digest(known, self.start_digest) != self.digest:
-            raise InputError(f"{folder.path} holds a run of another experiment: choose another --out.")
-        if last is not None and last.iteration > self.settings.iterations:
-            raise InputError(
-                f"{folder.path} holds {last.iteration} iterations already: ask for at least as many, "
-                "or choose another --out."
-            )
-        recorded = folder.last_iteration()
-        if last is None and recorded > self.settings.iterations:
-            raise InputError(f"{folder.path} holds {recorded} iterations already: choose another --out.")
+        same = known is None or digest(known, self.start_digest) == self.digest
+        check_continues(folder, same, last, self.settings.iterations)
         self._restore(last)
-        folder.describe({**experiment, "iterations": self.settings.iterations})
-        self.metrics = folder.rewind(self.k if last is not None else -1)
-        if len(self.metrics):  # agents may have been lost before: what was sent until then is in the records
-            self._bytes_until = self.metrics[-1]["iteration"], self.metrics[-1]["bytes_sent"]
+        described = {**experiment, "iterations": self.settings.iterations}
+        self.records.keep_in(folder, described, self.k if last is not None else -1)
+        if len(rows := self.records.metrics):  # agents may have been lost before: what was sent until then is there
+            self._bytes_until = rows[-1]["iteration"], rows[-1]["bytes_sent"]
 
     def follow(self, out: Path) -> None:
         """Go on from where rank 0 does, and keep the own part of checkpoints in its folder's place."""
@@ -197,20 +177,19 @@ class Run:
     def _go(self, progress: Progress | None) -> Result:
         """Run to the end, evaluating on the way."""
         self.losses.keep(self.k, self.state)
-        if self.group.share(bool(len(self.metrics)) and self.metrics[-1]["loss"] is None):
+        if self.group.share(self.records.lost_its_numbers):
             self._diverged()  # a run that had diverged when it was stopped
         if self.group.share(self._due()):
             self._evaluate(progress)
         for stop in self._stops():
             self._advance(stop, progress)
             self._evaluate(progress)
-        if self.group.leads and self.metrics[-1]["loss"] > self.metrics[0]["loss"]:
-            self.notes += [ABOVE] if ABOVE not in self.notes else []
+        if self.records.rose:
+            self.records.note_in_the_end(ABOVE)
         if self.checkpoints is not None:
             self._save()
         result = self._gathered_result()
-        if self.folder is not None:
-            self.folder.finish({**result.summary(), "diverged": False, "notes": self.notes})
+        self.records.finish(result)
         return result
 
     def _end(self) -> None:
@@ -229,10 +208,9 @@ class Run:
 
     def _due(self) -> bool:
         """Whether this point is still to be evaluated: the start, or where a killed run stood."""
-        if not len(self.metrics):
-            return True
-        here = self.k % self.settings.interval == 0 or self.k == self.settings.iterations
-        return here and bool(self.metrics[-1]["iteration"] < self.k)
+        rows, settings = self.records.metrics, self.settings
+        here = self.k % settings.interval == 0 or self.k == settings.iterations
+        return not len(rows) or (here and bool(rows[-1]["iteration"] < self.k))
 
     def _stops(self) -> Iterator[int]:
         """The iterations at which the run pauses to evaluate: multiples of the interval, and the end."""
@@ -271,15 +249,12 @@ class Run:
         each = {name: [value for part in agents for value in part[name]] for name in agents[0]}
         counted = {"bytes_sent": self._bytes_sent(), "seconds": self.seconds}
         row = {"iteration": self.k, **evaluate(self.problem, state["x"]), **each, **counted}
-        self.metrics.rows.append(row)
-        if self.folder is not None:
-            self.folder.append(row)
+        finite = self.records.add(row)
         if progress is not None:
             progress(self.k, row)
-        if not all(math.isfinite(row[key]) for key in ("loss", "consensus_error", "gradient_norm")):
-            return False
-        self._watch(state)
-        return True
+        if finite:
+            self._watch(state)
+        return finite
 
     def _bytes_sent(self) -> int:
         """What the agents have sent along all edges, those of one process too."""
@@ -289,35 +264,28 @@ class Run:
     def _watch(self, state: State) -> None:
         for law, far in breaches(self.algorithm, state).items():
             note = f"invariant broken at iteration {self.k}: {law} is off by {far:.1e} of the largest entry"
-            if not any(law in known for known in self.notes):
-                self._note(note)
-
-    def _note(self, text: str) -> None:
-        """Something that whoever reads the records should know."""
-        self.notes.append(text)
-        warnings.warn(text, stacklevel=3)
+            if not any(law in known for known in self.records.notes):
+                self.records.note(note)
 
     def _diverged(self) -> None:
         result = self._gathered_result()
-        if self.folder is not None:
-            self.folder.finish({**result.summary(), "diverged": True, "notes": self.notes})
+        result.diverged = True
+        self.records.finish(result)
         error = DivergedError(
             f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
             "try smaller steps or a smaller Laplacian."
         )
-        result.diverged, error.result = True, result
+        error.result = result
         raise error
 
     def _save_if_due(self) -> None:
-        if self.checkpoints is not None and self.group.share(time.monotonic() > self._next_save):
+        if self.checkpoints is not None and self.group.share(self._pace.due):
             self._save()
 
     def _save(self) -> None:
         assert self.checkpoints is not None
-        begin = time.monotonic()
-        self.checkpoints.save(Checkpoint(self.state, self.k, self.seconds, self.digest, self.lost))
-        end = time.monotonic()
-        self._next_save = end + max(seconds_between_checkpoints(), SAVING_SHARE * (end - begin))
+        with self._pace.saving():
+            self.checkpoints.save(Checkpoint(self.state, self.k, self.seconds, self.digest, self.lost))
 
     def _gathered_result(self) -> Result:
         """What rank 0 has of all agents, the others of their own; all of them call this together."""
@@ -327,14 +295,14 @@ class Run:
     def _result(self, x: torch.Tensor, sent: int) -> Result:
         return Result(
             x,
-            self.metrics,
+            self.records.metrics,
             self.problem,
             self.graph,
             self.algorithm,
             self.settings,
             self.update.description,
             self.gradients,
-            self.notes,
+            self.records.notes,
             processes=self.group.size,
             wire_bytes=sent,
             lost=self.lost,
@@ -352,9 +320,7 @@ class Run:
         self.k, self.lost, self.placement = left.k, left.lost, left.placement
         if self.checkpoints is not None:
             self.checkpoints.placement = left.placement
-        self.metrics = Metrics([row for row in self.metrics if row["iteration"] <= self.k])
-        if self.folder is not None:
-            self.folder.rewind(self.k)
+        self.records.go_back(self.k)
         self._bytes_until = self.k, self._bytes_sent()
         try:
             self.graph = graph.among(left.agents)
@@ -366,7 +332,7 @@ class Run:
         restored = with_laws(self.algorithm, whole) if self.group.leads else whole
         for name, array in self.state.items():
             self.group.scatter(restored[name] if self.group.leads else None, array, self.placement)
-        self._note(left.note)
+        self.records.note(left.note)
         self.losses.settle()
         return True
 
