@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.reproduce.test_command import reproduce
 
 from peerdescent import InputError, graphs, theory, train
-from peerdescent.reproduce import speedup
+from peerdescent.reproduce import speedup, speedup_report
 
 KEYS = speedup.read()
 
@@ -81,6 +81,25 @@ def test_verdicts(quantity: str, power: float, word: str) -> None:
     noise = np.random.default_rng(0).normal(0, 0.01, len(cells))
     values = [speedup.across(quantity, c) ** power * math.exp(e) for c, e in zip(cells, noise, strict=True)]
     assert speedup.fit(quantity, cells, values).word == word
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_run_that_diverged_breaks_the_promise(broken: int) -> None:
+    keys = {**KEYS, "agents": [2, 4, 8], "iterations": [1000, 10_000], "gammas": [1.0]}
+    cells = speedup.cells(keys)
+    rates = {"gradient": -0.6, "consensus": -1.1}  # better than promised
+    values = {c.label: [{q: speedup.across(q, c) ** power for q, power in rates.items()}] * 2 for c in cells}
+    practical = [cell for cell in cells if (cell.parameters, cell.data) == ("practical", "like")]
+    for cell in practical[-broken:] if broken else []:
+        values[cell.label] = [values[cell.label][0], {"gradient": math.nan, "consensus": math.inf}]
+    settings = list(speedup.settings(keys, cells, values))
+    found = {(s.parameters, s.data): (s.diverged, len(s.cells)) for s in settings}
+    assert found["practical", "like"] == (broken, len(practical) - broken)
+    assert found["practical", "unlike"] == (0, len(practical))
+    claims = {c.text: c for c in speedup_report.claims(settings)}
+    hurt = [text for text, claim in claims.items() if claim.verdict == "not reproduced"]
+    assert len(hurt) == 2 * broken
+    assert all("like data, practical" in text and "diverged" in claims[text].evidence for text in hurt)
 
 
 @pytest.mark.parametrize(("iterations", "tolerance"), [(10, 1e-9), (3000, 0.02)])

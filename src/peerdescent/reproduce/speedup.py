@@ -196,11 +196,11 @@ def _record(part: Part, out: Path) -> dict[str, Any]:
 
 
 def collect(found: Sequence[Part], out: Path) -> dict[str, list[dict[str, float]]]:
-    """The averages of every cell, one per seed, by label; runs that diverged are left out."""
+    """The averages of every cell, one per seed, by label."""
     values: dict[str, list[dict[str, float]]] = {}
     for part in found:
         own = {quantity: float(_record(part, out)[quantity]) for quantity in QUANTITIES}
-        values.setdefault(part.line.label, []).extend([own] if all(map(math.isfinite, own.values())) else [])
+        values.setdefault(part.line.label, []).append(own)
     return values
 
 
@@ -228,7 +228,10 @@ def fit(quantity: str, points: Sequence[Cell], values: Sequence[float]) -> Fit:
 
 @dataclass(frozen=True)
 class Setting:
-    """One combination of parameters, data and γ: its cells with their means over the seeds, and both fits."""
+    """One combination of parameters, data and γ: its cells with their means over the seeds, and both fits.
+
+    Cells of which a run diverged are not among them; `diverged` counts those of which Theorem 1 speaks.
+    """
 
     parameters: str
     data: str
@@ -236,20 +239,24 @@ class Setting:
     cells: Sequence[Cell]
     means: Mapping[str, Sequence[float]]
     fits: Mapping[str, Fit]
+    diverged: int = 0
 
 
-def settings(keys: Mapping[str, Any], found: Sequence[Cell], values: Mapping[str, Any]) -> Iterator[Setting]:
+def settings(
+    keys: Mapping[str, Any], found: Sequence[Cell], values: Mapping[str, Sequence[Mapping[str, float]]]
+) -> Iterator[Setting]:
     """All settings that have enough points for their slopes."""
     for parameters in PARAMETERS:
         for data in keys["data"]:
             for gamma in keys["gammas"]:
-                own = [c for c in found if (c.parameters, c.data, c.gamma) == (parameters, data, gamma)]
-                own = [cell for cell in own if values[cell.label]]
+                asked = [c for c in found if (c.parameters, c.data, c.gamma) == (parameters, data, gamma)]
+                own = [cell for cell in asked if all(math.isfinite(v[q]) for v in values[cell.label] for q in v)]
                 means = {q: [float(np.mean([v[q] for v in values[c.label]])) for c in own] for q in QUANTITIES}
                 fitted = {q: [i for i, cell in enumerate(own) if counts(q, cell)] for q in QUANTITIES}
                 if all(_enough([own[i] for i in places]) for places in fitted.values()):
                     fits = {q: fit(q, [own[i] for i in fitted[q]], [means[q][i] for i in fitted[q]]) for q in fitted}
-                    yield Setting(parameters, data, gamma, own, means, fits)
+                    diverged = sum(cell.promised and cell not in own for cell in asked)
+                    yield Setting(parameters, data, gamma, own, means, fits, diverged)
 
 
 def counts(quantity: str, cell: Cell) -> bool:

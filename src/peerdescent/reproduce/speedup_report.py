@@ -51,7 +51,8 @@ def claims(settings: Sequence[Setting]) -> list[Claim]:
                 if not own:
                     continue
                 shown = "; ".join(f"γ = {s.gamma:g}: {_interval(s.fits[quantity])}" for s in own)
-                holds = all(s.fits[quantity].word == REPRODUCED for s in own)
+                holds = all(s.fits[quantity].word == REPRODUCED and not s.diverged for s in own)
+                shown += f". {_left_out(own)}" if _left_out(own) else ""
                 rate = "O(1/√(nT))" if quantity == "gradient" else "O(n/T)"
                 text = f"Theorem 1: {NAMES[quantity]} is {rate}, {data} data, {whose}."
                 how = f"slope in {axis} on logarithmic axes, promised {promised:g}."
@@ -66,7 +67,13 @@ def slopes(settings: Sequence[Setting]) -> TableBlock:
         "n^ and T^ are the exponents of n and of T in a fit of both; the promise is −0.5 each, and 1 and −1. "
         "Points with T ≤ n³, of which Theorem 1 does not speak, are drawn hollow and left out of the fits."
     )
-    return TableBlock("Fitted slopes", COLUMNS, rows, note)
+    return TableBlock("Fitted slopes", COLUMNS, rows, f"{note} {_left_out(settings)}".strip())
+
+
+def _left_out(settings: Sequence[Setting]) -> str:
+    """A method that diverges keeps no promise, and a slope through its other points hides it."""
+    count = sum(setting.diverged for setting in settings)
+    return f"Points with T > n³ that diverged and are in no fit: {count}." if count else ""
 
 
 def _row(setting: Setting, fit: Fit) -> tuple[str, ...]:
