@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from peerdescent.checks import whole
 from peerdescent.data.fetch import fetch
 from peerdescent.errors import InputError
 from peerdescent.experiments import pool
-from peerdescent.report.page import TableBlock, numeric
+from peerdescent.report.blocks import in_terminal
 from peerdescent.reproduce import speedup, speedup_report, unlike
 from peerdescent.reproduce.claims import BEYOND
 from peerdescent.reproduce.report import accuracy_table, write_report
@@ -79,7 +78,7 @@ def _paper(
     results = _results(studies, seeds, budget, out, jobs, console)
     path = write_report(studies, results, out, command)
     for study in studies:
-        console.print(_table(accuracy_table(study, results[study.name]), study.title, ("loss", "why")))
+        console.print(in_terminal(accuracy_table(study, results[study.name]), ("loss", "why"), study.title))
     return path
 
 
@@ -88,7 +87,7 @@ def _unlike(seeds: int, budget: float, out: Path, jobs: int, console: Console, c
     results = _results(studies, seeds, budget, out, jobs, console)
     path = unlike.write_report(studies, results, out, command)
     for study in studies:
-        console.print(_table(unlike.table(study, results[study.name]), study.title, ("consensus error",)))
+        console.print(in_terminal(unlike.table(study, results[study.name]), ("consensus error",), study.title))
     return path
 
 
@@ -97,7 +96,7 @@ def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, 
     todo = speedup.parts(keys, seeds, budget)
     _run(todo, out, jobs, console, speedup.measure, speedup.measured)
     settings = list(speedup.settings(keys, speedup.cells(keys, budget), speedup.collect(todo, out)))
-    console.print(_table(speedup_report.slopes(settings), "Fitted slopes", ("slope in", "points", "n^", "T^")))
+    console.print(in_terminal(speedup_report.slopes(settings), ("slope in", "points", "n^", "T^")))
     return speedup_report.write_report(settings, out, command)
 
 
@@ -141,15 +140,3 @@ def _run(
                 bar.update(tasks[part.study], completed=total, state=f"{part.line.label}, seed {part.seed}")
 
         pool.carry_out(todo, out, jobs, report, work, done)
-
-
-def _table(block: TableBlock, title: str, left_out: Sequence[str]) -> Table:
-    """A table for the terminal, without the columns that only the report has room for."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    shown = [i for i, name in enumerate(block.columns) if name not in left_out]
-    right = numeric(block)
-    for i in shown:
-        table.add_column(block.columns[i], justify="right" if right[i] else "left", no_wrap=True)
-    for row in block.rows:
-        table.add_row(*(row[i] for i in shown))
-    return table

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from peerdescent.checks import whole
 from peerdescent.console import Way, foretell, introduce
@@ -23,7 +21,6 @@ from peerdescent.errors import DivergedError, InputError
 from peerdescent.experiments import Experiment
 
 if TYPE_CHECKING:
-    from peerdescent.report.page import TableBlock
     from peerdescent.tune import Budget
     from peerdescent.tune.tuning import Run
 
@@ -44,6 +41,7 @@ Jobs = Annotated[int | None, typer.Option(help="Runs side by side; all processor
 
 def carry_out(experiment: Experiment, way: Way, budget: Budget, jobs: int | None) -> None:
     """Tune, showing how it goes; raises if no method has a setting that does not diverge."""
+    from peerdescent.report.blocks import in_terminal
     from peerdescent.tune import report, tune  # figures are slow to import, and only this needs them
 
     jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
@@ -64,8 +62,11 @@ def carry_out(experiment: Experiment, way: Way, budget: Budget, jobs: int | None
     report.write_report(tuning, out, command)
     if way.as_json:
         print(json.dumps({"out": str(out), **report.as_data(tuning)}, indent=2))
-    for block in (report.outcome_table(tuning), report.cost_table(tuning)):
-        console.print(_table(block), "")
+    outcome = report.outcome_table(tuning)
+    other = next(key for key in report.QUANTITIES if key != budget.metric)
+    wide = [name for name in outcome.columns if name.startswith((other, "tuned values"))]
+    console.print(in_terminal(report.values_table(tuning, "tuned")), "")
+    console.print(in_terminal(outcome, wide), "", in_terminal(report.cost_table(tuning)), "")
     console.print(report.verdict(tuning))
     console.print(f"tuned experiment: {out / 'tuned.toml'}\nreport: {out / 'README.md'}")
     if all(one.best is None for one in tuning.methods):
@@ -94,13 +95,3 @@ def _watch(bar: Progress) -> Callable[[str, Sequence[Run]], Callable[[Run, int],
         return report
 
     return watch
-
-
-def _table(block: TableBlock) -> Table:
-    table = Table(title=block.title, title_justify="left", box=None, pad_edge=False)
-    for name in block.columns:
-        words = name in ("method", "tuned values")
-        table.add_column(Text(name), justify="left" if words else "right", overflow="fold", no_wrap=name == "method")
-    for row in block.rows:
-        table.add_row(*map(Text, row))
-    return table

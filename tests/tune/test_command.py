@@ -118,6 +118,19 @@ def test_all_that_is_written_says_the_same(tuned: Path) -> None:
     assert {path.name for path in (tuned / "figures").iterdir()} == {"tuned.png", "tuned.pdf"}
 
 
+def test_what_it_prints_fits_a_narrow_terminal(
+    peerdescent_: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    flags = SMALL.removesuffix(" --quiet")
+    said = peerdescent_("tune", *shlex.split(f"{flags} -a dsgpa-t-pb -a d-sgd-2 --trials 3 --seeds 2 --out t"))
+    assert said.code == 0, said
+    for name, result in results(here / "t")["results"].items():
+        values = " ".join(f"{key}={value}" for key, value in result["tuned"]["values"].items())
+        assert any(line.split() == [name, *values.split()] for line in said.out.splitlines()), said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
 def test_accuracy_can_be_the_goal(peerdescent_: Command, here: Path) -> None:
     flags = "--problem logistic-nonconvex --set problem.samples=200 --graph ring:4 --iterations 60 --jobs 1"
     more = "-a d-sgd-1 --set eta=1e-5 --metric accuracy --trials 6 --seeds 1 --out t --json"

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+import statistics
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,16 @@ def human_bytes(n: float) -> str:
     value = n / size
     digits = 0 if size == 1 or value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f} {unit}"
+
+
+def with_spread(values: Sequence[float], mean: str = ".4g", spread: str = ".1g") -> str:
+    """The mean over the seeds, and ± the standard deviation if there are several.
+
+    >>> with_spread([0.5, 0.6]), with_spread([92.5, 93.5], ".2f", ".2f"), with_spread([0.5])
+    ('0.55 ± 0.07', '93.00 ± 0.71', '0.5')
+    """
+    deviation = f" ± {statistics.stdev(values):{spread}}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):{mean}}{deviation}"
 
 
 @dataclass(frozen=True)

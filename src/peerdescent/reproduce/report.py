@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from peerdescent.report import drawing, page
 from peerdescent.report.page import Claim, Section, TableBlock
 from peerdescent.report.seeds import learning_curves
+from peerdescent.report.tables import with_spread
 from peerdescent.reproduce import writing
 from peerdescent.reproduce.claims import BEYOND, CLAIMS
 from peerdescent.reproduce.results import NOT_TESTABLE, LineResult, Results, verdict
@@ -66,8 +67,7 @@ def _accuracy(result: LineResult) -> str:
         return "diverged" if all(result.diverged) else f"diverged in {sum(result.diverged)} seeds"
     if not math.isfinite(result.accuracy):
         return "–"
-    spread = f" ± {result.deviation:.2f}" if len(result.runs) > 1 else ""
-    return f"{result.accuracy:.2f}{spread}"
+    return with_spread(result.accuracies, ".2f", ".2f")
 
 
 def _loss(result: LineResult) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from peerdescent.report import drawing, page
 from peerdescent.report.page import Claim, Section, TableBlock
+from peerdescent.report.tables import with_spread
 from peerdescent.reproduce import writing
 from peerdescent.reproduce.report import curves
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED, LineResult, Results
@@ -74,10 +75,9 @@ def table(study: Study, results: Results) -> TableBlock:
 def _row(label: str, result: LineResult) -> tuple[str, ...]:
     if any(result.diverged):
         return (label, "diverged", "–", "–", "–", str(len(result.runs)))
-    spread = f" ± {result.deviation:.2f}" if len(result.runs) > 1 else ""
-    slope, apart = (statistics.fmean(result.final(key)) for key in ("gradient_norm", "consensus_error"))
-    numbers = (f"{result.loss:.4g}", f"{result.accuracy:.2f}{spread}", f"{slope:.3g}", f"{apart:.3g}")
-    return (label, *numbers, str(len(result.runs)))
+    slope, apart = (f"{statistics.fmean(result.final(key)):.3g}" for key in ("gradient_norm", "consensus_error"))
+    loss, accuracy = with_spread(result.final("loss")), with_spread(result.accuracies, ".2f", ".2f")
+    return (label, loss, accuracy, slope, apart, str(len(result.runs)))
 
 
 def _chapter(study: Study, results: Results) -> writing.Chapter:

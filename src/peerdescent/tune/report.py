@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,7 +18,7 @@ from peerdescent.engine.folder import environment
 from peerdescent.files import write_atomically
 from peerdescent.report import blocks, drawing
 from peerdescent.report.page import TableBlock
-from peerdescent.report.tables import ABSENT
+from peerdescent.report.tables import ABSENT, with_spread
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning
 
 QUANTITIES = {"loss": ("loss", 1.0), "accuracy": ("accuracy (%)", 100.0)}
@@ -59,6 +59,12 @@ def outcome_table(tuning: Tuning) -> TableBlock:
     return TableBlock("What came out", [*columns, f"change of {metric}", "seeds better"], rows)
 
 
+def values_table(tuning: Tuning, which: Literal["tuned", "own"]) -> TableBlock:
+    """The values of each method, as they are written on the command line."""
+    rows = [[one.name, values(one.best if which == "tuned" else one.own)] for one in tuning.methods]
+    return TableBlock("", ("method", f"{which} values"), rows)
+
+
 def cost_table(tuning: Tuning) -> TableBlock:
     """What each method's trials took."""
     rows = [[one.name, str(one.rejected), *_cost(one.cost)] for one in tuning.methods]
@@ -91,12 +97,11 @@ def page(tuning: Tuning, command: str) -> str:
         f"deviation over {_seeds(tuning.fresh_seeds)}. A gradient is one agent's in one iteration, of {samples}; "
         "seconds are those of computing, summed over the runs."
     )
-    own = TableBlock("", ("method", "own values"), [[one.name, values(one.own)] for one in tuning.methods])
     machine = [f"- {key}: {value}" for key, value in environment().items() if key != "command"]
     parts = [f"# Tuned: {experiment.title or experiment.problem}", how, verdict(tuning)]
     parts += ["![Final loss and accuracy of every method, tuned and with its own values](figures/tuned.png)"]
     parts += [blocks.markdown(outcome_table(tuning)), "## What it cost", blocks.markdown(cost_table(tuning))]
-    parts += ["## Own values", blocks.markdown(own), "## Environment", "\n".join(machine)]
+    parts += ["## Own values", blocks.markdown(values_table(tuning, "own")), "## Environment", "\n".join(machine)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -164,14 +169,12 @@ def show(ends: Ends | None, key: str) -> str:
     """Mean ± standard deviation over the seeds."""
     if ends is None:
         return ABSENT
-    mean, deviation, scale = ends.mean(key), ends.deviation(key), QUANTITIES[key][1]
-    if not math.isfinite(mean):
+    if not math.isfinite(ends.mean(key)):
         broken = sum(map(math.isnan, ends.loss))
         return f"diverged in {broken} of {len(ends.loss)}" if broken else ABSENT
-    spread = len(ends.loss) > 1
     if key == "accuracy":
-        return f"{scale * mean:.2f}" + f" ± {scale * deviation:.2f}" * spread
-    return f"{mean:.4g}" + f" ± {deviation:.1g}" * spread
+        return with_spread([QUANTITIES[key][1] * value for value in ends.accuracy], ".2f", ".2f")
+    return with_spread(ends.loss)
 
 
 def change(one: Tuned, metric: str) -> str:
