@@ -164,6 +164,13 @@ def test_killed_and_started_again_it_ends_in_the_same_table(peerdescent_: Comman
     assert (here / "killed" / "tuned.toml").read_bytes() == (here / "undisturbed" / "tuned.toml").read_bytes()
 
 
+def test_going_on_says_no_more_than_the_first_time(peerdescent_: Command, here: Path) -> None:
+    flags = shlex.split(f"{SMALL.removesuffix(' --quiet')} -a dsgpa-f-pb --set gamma=0.5 --trials 12 --seeds 1 --out t")
+    first, again = peerdescent_("tune", *flags), peerdescent_("tune", *flags, "--resume")
+    assert any(line["parameters"]["gamma"] < 0.5 for line in trials(here / "t"))  # of which a single run has a note
+    assert (first.code, first.err) == (again.code, again.err)
+
+
 def test_where_everything_diverges_it_says_so(peerdescent_: Command, here: Path) -> None:
     said = peerdescent_("tune", *shlex.split(f"{SMALL} -a c-sgd --set eta=1e6 --trials 6 --seeds 1 --out t"))
     assert said.code == 3

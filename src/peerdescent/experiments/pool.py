@@ -64,7 +64,9 @@ def carry_out(
     A part is trained, unless `work` says what else to do with it (and `done`, whether that was done).
     """
     done = done or finished
-    todo = [i for i, part in enumerate(parts) if not done(part, out)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is said of a method's values would be said of every part
+        todo = [i for i, part in enumerate(parts) if not done(part, out)]
     for i in set(range(len(parts))) - set(todo):
         report(parts[i], parts[i].experiment.iterations)
     if jobs == 1:  # in this process: a worker would take seconds to start
