@@ -524,6 +524,18 @@ def test_version(peerdescent_: Command) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_some_of_a_files_methods_can_be_chosen(peerdescent_: Command, here: Path) -> None:
+    Path("a.toml").write_text(
+        "problem = 'quadratic'\ngraph = 'ring:4'\nalgorithms = ['d-sgd-1', 'dm-sgd']\niterations = 5\n"
+        "[set.d-sgd-1]\neta = 0.5\n[set.dm-sgd]\neta = 0.25\n"
+    )
+    assert peerdescent_("run", "a.toml", "-a", "dm-sgd", "--out", "r", "-q").code == 0
+    assert read("r/experiment.toml").make_algorithm("dm-sgd").eta == 0.25
+    said = peerdescent_("run", "a.toml", "-a", "dm-sgd", "--set", "d-sgd-1.eta=.1", "--out", "s")
+    refused(said, here, "d-sgd-1", leaves=("a.toml", "r"))
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_a_method_of_ones_own(peerdescent_: Command) -> None:
     Path("mine.py").write_text(METHOD)
     listed = json.loads(peerdescent_("list", "algorithms", "--load", "mine.py", "--json").out)

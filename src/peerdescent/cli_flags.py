@@ -154,10 +154,12 @@ def experiment_of(given: dict[str, Any]) -> Experiment:
     flags = {"algorithm": "algorithms", "set_": "set"}
     not_keys = ("source", *console.Way.__dataclass_fields__)
     keys = {flags.get(key, key): value for key, value in given.items() if key not in not_keys and value is not None}
-    if "set" in keys:
-        keys["set"] = _merge(experiment.set, keys["set"])
+    base = dict(experiment.set)
     if "algorithms" in keys:
         keys["algorithms"] = [name for text in keys["algorithms"] for name in text.split(",")]
+        for unwanted in set(experiment.algorithms) - set(keys["algorithms"]):
+            base.pop(unwanted, None)  # the values of a method that is left out
+    keys["set"] = _merge(base, keys.get("set", []))
     changed = from_keys(keys, "the command line", experiment)
     changed.check()
     return changed
