@@ -49,14 +49,21 @@ def human_bytes(n: float) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
-def with_spread(values: Sequence[float], mean: str = ".4g", spread: str = ".1g") -> str:
+def with_spread(values: Sequence[float], decimals: int | None = None) -> str:
     """The mean over the seeds, and ± the standard deviation if there are several.
 
-    >>> with_spread([0.5, 0.6]), with_spread([92.5, 93.5], ".2f", ".2f"), with_spread([0.5])
-    ('0.55 ± 0.07', '93.00 ± 0.71', '0.5')
+    Args:
+        values: one per seed.
+        decimals: how many both have; unless given, the mean has four digits and the deviation one.
+
+    >>> with_spread([0.5, 0.6]), with_spread([1, 40]), with_spread([92.5, 93.5], 2), with_spread([0.5])
+    ('0.55 ± 0.07', '20.5 ± 30', '93.00 ± 0.71', '0.5')
     """
-    deviation = f" ± {statistics.stdev(values):{spread}}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):{mean}}{deviation}"
+    mean = statistics.fmean(values)
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    if decimals is not None:
+        return f"{mean:.{decimals}f}" + (f" ± {deviation:.{decimals}f}" if deviation is not None else "")
+    return f"{mean:.4g}" + (f" ± {float(f'{deviation:.1g}'):g}" if deviation is not None else "")
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def _accuracy(result: LineResult) -> str:
         return "diverged" if all(result.diverged) else f"diverged in {sum(result.diverged)} seeds"
     if not math.isfinite(result.accuracy):
         return "–"
-    return with_spread(result.accuracies, ".2f", ".2f")
+    return with_spread(result.accuracies, 2)
 
 
 def _loss(result: LineResult) -> str:

@@ -76,7 +76,7 @@ def _row(label: str, result: LineResult) -> tuple[str, ...]:
     if any(result.diverged):
         return (label, "diverged", "–", "–", "–", str(len(result.runs)))
     slope, apart = (f"{statistics.fmean(result.final(key)):.3g}" for key in ("gradient_norm", "consensus_error"))
-    loss, accuracy = with_spread(result.final("loss")), with_spread(result.accuracies, ".2f", ".2f")
+    loss, accuracy = with_spread(result.final("loss")), with_spread(result.accuracies, 2)
     return (label, loss, accuracy, slope, apart, str(len(result.runs)))
 
 

@@ -173,7 +173,7 @@ def show(ends: Ends | None, key: str) -> str:
         broken = sum(map(math.isnan, ends.loss))
         return f"diverged in {broken} of {len(ends.loss)}" if broken else ABSENT
     if key == "accuracy":
-        return with_spread([QUANTITIES[key][1] * value for value in ends.accuracy], ".2f", ".2f")
+        return with_spread([QUANTITIES[key][1] * value for value in ends.accuracy], 2)
     return with_spread(ends.loss)
 
 
