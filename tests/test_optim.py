@@ -93,7 +93,10 @@ def test_parameter_groups_have_numbers_of_their_own() -> None:
     assert not torch.allclose(found[:, 33:], torch.linalg.matrix_power(W, own_loop.STEPS) @ problem.start(1)[:, 33:])
 
 
-@pytest.mark.parametrize("name", ["dsgpa-t-pb-exact", "dm-sgd", "d-asg", "d-sgt-2"])
+@pytest.mark.parametrize(
+    "name",
+    ["dsgpa-t-pb-exact", *(pytest.param(name, marks=pytest.mark.e2e) for name in ("dm-sgd", "d-asg", "d-sgt-2"))],
+)
 def test_a_saved_run_goes_on_bit_by_bit(name: str, tmp_path: Path) -> None:
     found = among(own_loop.saved, tmp_path, name)
     assert torch.equal(found["whole"], found["continued"])

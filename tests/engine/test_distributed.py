@@ -153,7 +153,7 @@ def states(folder: Path) -> list[Path]:
     return sorted((folder / "checkpoints").iterdir())
 
 
-@pytest.mark.parametrize("method", ["dsgpa-t-pb", "d-sgt-2"])
+@pytest.mark.parametrize("method", ["dsgpa-t-pb", pytest.param("d-sgt-2", marks=pytest.mark.e2e)])
 def test_any_placement_goes_on_from_any_other(method: str, tmp_path: Path) -> None:
     same = {"method": method, "eval_every": 5, "gradients": "loop"}
     shared = {**same, "out": tmp_path / "a", "resume": True}
