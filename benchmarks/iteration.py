@@ -11,9 +11,11 @@ import torch
 from measure import medians
 
 from peerdescent.algorithms import make
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import initial_state, make_update
+from peerdescent.algorithms.state import initial_state
 from peerdescent.graphs import authors10
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import MnistNN, SigmoidNet, risk
 
 BATCH, METHOD = 20, "dsgpa-f-pb"
@@ -21,7 +23,9 @@ BATCH, METHOD = 20, "dsgpa-f-pb"
 
 def ours(problem: MnistNN, strategy: str, kernel: str) -> Callable[[], None]:
     algorithm = make(METHOD)
-    network = Wiring.build(authors10(), "unit", "metropolis", algorithm).network(torch.float32, torch.device("cpu"))
+    network = make_network(
+        MixingWeights.build(authors10(), "unit", "metropolis", algorithm), torch.float32, torch.device("cpu")
+    )
     update = make_update(algorithm, initial_state(algorithm, problem.start(0)), network, kernel)
     oracle = problem.oracle(BATCH, 0, True, range(10), strategy)
     iteration = iter(range(10**9))

@@ -25,9 +25,10 @@ from hosts import INTERFACE, Host, hosts, obstacle
 from torch import nn
 
 from peerdescent import algorithms, graphs, optim
-from peerdescent.engine.flat import Bucket
-from peerdescent.engine.group import group_of_default
-from peerdescent.engine.network import Wiring
+from peerdescent.distributed.process_group import default_process_group
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.optim.bucket import Bucket
 from peerdescent.problems import convolutional_net
 
 HOSTS, ROUNDS, PORT = 4, 15, 29613
@@ -82,7 +83,9 @@ def worker(spec: str, batch: int) -> None:
         model.zero_grad()
         nn.functional.cross_entropy(model(inputs), labels).backward()
 
-    alone = Wiring.build(graphs.ring(1), "metropolis", "metropolis", method).network(torch.float32, torch.device("cpu"))
+    alone = make_network(
+        MixingWeights.build(graphs.ring(1), "metropolis", "metropolis", method), torch.float32, torch.device("cpu")
+    )
     local_model = convolutional_net()
     bucket = Bucket(list(local_model.parameters()), method, alone)
 
@@ -91,8 +94,8 @@ def worker(spec: str, batch: int) -> None:
         with torch.no_grad():
             bucket.step(method)
 
-    wiring = Wiring.build(graph, "metropolis", "metropolis", method)
-    network = wiring.network(torch.float32, torch.device("cpu"), group=group_of_default())
+    weights = MixingWeights.build(graph, "metropolis", "metropolis", method)
+    network = make_network(weights, torch.float32, torch.device("cpu"), group=default_process_group())
     size = sum(p.numel() for p in local_model.parameters())
     exchange = network.exchange(torch.empty(1, size), False)  # type: ignore[attr-defined]
 
@@ -119,7 +122,7 @@ def worker(spec: str, batch: int) -> None:
         "local": local, "exchange": swap, "all_reduce": lambda: dist.all_reduce(vector), "step": step, "ddp": ddp_step
     }  # fmt: skip
     print(json.dumps({name: _median(part) for name, part in parts.items()}))
-    opt.settle()
+    opt.wait()
     dist.barrier()
     dist.destroy_process_group()
 

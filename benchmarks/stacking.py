@@ -18,9 +18,11 @@ from measure import medians
 
 from peerdescent import problems
 from peerdescent.algorithms import make
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import initial_state, make_update
+from peerdescent.algorithms.state import initial_state
 from peerdescent.graphs import authors10
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
 
 AGENTS, SETTINGS = 10, 12
 CASES: tuple[tuple[str, int, dict[str, Any]], ...] = (
@@ -34,9 +36,9 @@ CASES: tuple[tuple[str, int, dict[str, Any]], ...] = (
 class Stacked:
     """The network for C×n×p tensors."""
 
-    def __init__(self, wiring: Wiring) -> None:
-        self.L = torch.tensor(wiring.laplacian.toarray(), dtype=torch.float32)
-        self.D = torch.eye(AGENTS) - torch.tensor(wiring.mixing.toarray(), dtype=torch.float32)
+    def __init__(self, weights: MixingWeights) -> None:
+        self.L = torch.tensor(weights.laplacian.toarray(), dtype=torch.float32)
+        self.D = torch.eye(AGENTS) - torch.tensor(weights.mixing.toarray(), dtype=torch.float32)
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         return self.L @ a
@@ -50,8 +52,8 @@ class Stacked:
 
 def alone(name: str, batch: int, options: dict[str, Any], method: str) -> Callable[[], None]:
     problem, algorithm = problems.make(name, AGENTS, **options), make(method)
-    wiring = Wiring.build(authors10(), "unit", "metropolis", algorithm)
-    network = wiring.network(torch.float32, torch.device("cpu"))
+    weights = MixingWeights.build(authors10(), "unit", "metropolis", algorithm)
+    network = make_network(weights, torch.float32, torch.device("cpu"))
     update = make_update(algorithm, initial_state(algorithm, problem.start(0)), network)
     oracle = problem.oracle(batch, 0, True, range(AGENTS))
     iteration = iter(range(10**9))
@@ -67,7 +69,7 @@ def alone(name: str, batch: int, options: dict[str, Any], method: str) -> Callab
 def stacked(name: str, batch: int, options: dict[str, Any], method: str) -> Callable[[], None]:
     """The gradients of C·n agents in one call stand for those of n agents at C points each."""
     problem, algorithm = problems.make(name, AGENTS * SETTINGS, **options), make(method)
-    network = Stacked(Wiring.build(authors10(), "unit", "metropolis", algorithm))
+    network = Stacked(MixingWeights.build(authors10(), "unit", "metropolis", algorithm))
     start = initial_state(algorithm, problem.start(0))
     state = {key: array.view(SETTINGS, AGENTS, -1) for key, array in start.items()}
     h = SimpleNamespace(**{key: torch.full((SETTINGS, 1, 1), v) for key, v in algorithm.hyperparameters(0).items()})

@@ -9,16 +9,18 @@ import torch
 from measure import medians
 
 from peerdescent.algorithms import PRESETS, Algorithm, make
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import Update, initial_state, make_update
+from peerdescent.algorithms.state import initial_state
 from peerdescent.graphs import authors10
+from peerdescent.kernels.update import Update, make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
 
 AGENTS = 10
 
 
 def updates(algorithm: Algorithm, p: int) -> tuple[Update, Update]:
-    network = Wiring.build(authors10(), "metropolis", "metropolis", algorithm).network(
-        torch.float32, torch.device("cpu")
+    network = make_network(
+        MixingWeights.build(authors10(), "metropolis", "metropolis", algorithm), torch.float32, torch.device("cpu")
     )
     x, g = torch.randn(AGENTS, p), 0.01 * torch.randn(AGENTS, p)
     compiled, plain = (

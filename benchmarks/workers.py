@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from peerdescent import problems, train
-from peerdescent.engine import shelf
+from peerdescent.distributed import shared_memory
 
 CASES = {"mnist-cnn": ("er:10:0.4", 150), "mnist-nn": ("authors10", 2000)}
 ROUNDS = 3
@@ -37,11 +37,11 @@ def halves(name: str, iterations: int) -> float:
 
 def through_sockets(name: str, graph: str, iterations: int) -> float:
     """Two processes that find no memory to share."""
-    memory, shelf.MEMORY = shelf.MEMORY, Path("/nowhere")
+    memory, shared_memory.MEMORY = shared_memory.MEMORY, Path("/nowhere")
     try:
         return seconds(name, graph, iterations, 2)
     finally:
-        shelf.MEMORY = memory
+        shared_memory.MEMORY = memory
 
 
 def main() -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import pytest
 from hypothesis import settings
+from tests.support.commands import PATIENCE, Command, Said
 
-from peerdescent import cli
 from peerdescent.algorithms import registry
+from peerdescent.cli import main as cli
 
 # Continuous integration repeats the same examples; at a desk every run looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -28,26 +27,6 @@ settings.load_profile("repeatable" if os.environ.get("CI") else "searching")
 # interrupt would run for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-PATIENCE = 300
-"""Seconds after which something is taken to hang; nothing here comes near."""
-
-
-class Said(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def sentences(self) -> list[str]:
-        """The lines on stderr but for notes, which may stand beside an error."""
-        return [line for line in self.err.splitlines() if not line.startswith("note: ")]
-
-
-Command = Callable[..., Said]
 
 
 @pytest.fixture
@@ -88,40 +67,7 @@ def process(here: Path) -> Command:
     return call
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics but for the time they took."""
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return without_seconds([json.loads(line) for line in lines])
-
-
-def without_seconds(table: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows without the one column that is different every time."""
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
-
-
 @pytest.fixture
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of our own, so that what was measured elsewhere plays no part."""
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
-def members(session: int) -> list[int]:
-    """The living processes of a session, for commands that are started in one of their own."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, number = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:  # it has just ended
-            continue
-        if int(number) == session and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
-
-
-def until(done: Callable[[], object], said: Callable[[], str] = str) -> None:
-    """Return when something is done; what hangs fails, with what was said until then."""
-    end = time.monotonic() + PATIENCE
-    while not done():
-        if time.monotonic() > end:
-            pytest.fail(f"it hangs\n{said()}")
-        time.sleep(0.05)

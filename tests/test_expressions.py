@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerdescent.algorithms import PRESETS, Algorithm, make
-from peerdescent.engine.update import GRADIENT, RecordingError, record
 from peerdescent.expressions import (
     Array,
     Binary,
@@ -21,12 +20,12 @@ from peerdescent.expressions import (
     Expression,
     Mixed,
     Power,
-    RecordingNetwork,
     Scalar,
     lift,
     walk,
 )
 from peerdescent.graphs import parse
+from peerdescent.tracing.recording import GRADIENT, RecordingError, RecordingNetwork, record
 from peerdescent.transforms import Clip, Powerball, Transform
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -121,13 +120,13 @@ def test_a_deep_equation_needs_no_deep_stack() -> None:
 
 
 def test_the_network_leaves_exchanges_behind_and_a_silent_one_only_the_mean() -> None:
-    net, silent, x = RecordingNetwork(), RecordingNetwork(silent=True), Array("x")
+    net, local, x = RecordingNetwork(), RecordingNetwork(local=True), Array("x")
     assert [str(net.laplacian(x)), str(net.mix(x)), str(net.mean(x))] == [
         "laplacian(x)",
         "(x - disagreement(x))",
         "mean(x)",
     ]
-    assert [str(silent.laplacian(x)), str(silent.mix(x)), str(silent.mean(x))] == ["0", "(x - 0)", "mean(x)"]
+    assert [str(local.laplacian(x)), str(local.mix(x)), str(local.mean(x))] == ["0", "(x - 0)", "mean(x)"]
 
 
 class DenseNetwork:
@@ -175,7 +174,7 @@ def test_a_recorded_method_is_the_step_it_was_recorded_from(name: str, transform
     step = method.step(SimpleNamespace(**state), net, SimpleNamespace(**h))
     wanted = next(step)
     with pytest.raises(StopIteration) as end:
-        step.send(method.seen(g, net))
+        step.send(method.preprocess_gradient(g, net))
     point, outputs = record(method, tuple(state))
     values = {**state, **h, GRADIENT: g}
     np.testing.assert_allclose(on_arrays(point, values, net), wanted, rtol=1e-13)

@@ -8,8 +8,9 @@ torch.Size([5, 10])
 
 from peerdescent import algorithms, graphs, optim, problems, schedules, theory, transforms
 from peerdescent._version import __version__
-from peerdescent.engine import Metrics, Result, Settings, train
 from peerdescent.errors import DivergedError, InputError, PeerdescentError
+from peerdescent.runs.metrics import Metrics
+from peerdescent.training import Result, Settings, train
 
 __all__ = [
     "DivergedError",

@@ -1,6 +1,6 @@
 """`python -m peerdescent` is the command `peerdescent`."""
 
-from peerdescent.cli import main
+from peerdescent.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -8,7 +8,7 @@ kernel can be written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Union
 
 MixKind = Literal["laplacian", "disagreement", "mean"]
@@ -168,38 +168,6 @@ class Mixed(Expression):
 
     def __str__(self) -> str:
         return f"{self.kind}({self.source})"
-
-
-@dataclass
-class RecordingNetwork:
-    """Stands in for the network while a step is recorded."""
-
-    silent: bool = False
-    """Record an iteration without messages: every agent by itself, L = 0 and W = I."""
-    rounded: bool = False
-    """Messages travel in half the bits; an agent compares what it hears with what it says."""
-    _said: dict[int, Rounded] = field(default_factory=dict)
-
-    def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
-        if self.silent:
-            return Constant(0.0)
-        return Mixed(kind, self._said.setdefault(id(source), Rounded(source)) if self.rounded else source)
-
-    def laplacian(self, source: Expression) -> Expression:
-        """L·source."""
-        return self._over_edges("laplacian", source)
-
-    def disagreement(self, source: Expression) -> Expression:
-        """(I−W)·source."""
-        return self._over_edges("disagreement", source)
-
-    def mix(self, source: Expression) -> Expression:
-        """W·source."""
-        return source - self.disagreement(source)
-
-    def mean(self, source: Expression) -> Expression:
-        """The mean of all rows, in every row."""
-        return Mixed("mean", source)
 
 
 def lift(value: Operand) -> Expression:

@@ -22,13 +22,15 @@ import numpy as np
 import torch
 
 from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms.state import State, initial_state
 from peerdescent.data import stream
-from peerdescent.engine.metrics import breaches
-from peerdescent.engine.network import MemoryNetwork, Wiring
-from peerdescent.engine.update import State, Update, initial_state, make_update
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, as_graph
+from peerdescent.kernels.update import Update, make_update
+from peerdescent.mixing.network import MemoryNetwork, make_network
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.schedules import Inverse, Power
+from peerdescent.training.evaluation import breaches
 
 GRAPHS = ("path:4", "star:5", "ring:1", "complete:3", "er:7:0.4")
 COLUMNS = 37
@@ -113,8 +115,8 @@ class _Bench:
         return torch.from_numpy(random.standard_normal((self.graph.n, COLUMNS)))
 
     def network(self, dtype: torch.dtype = torch.float64, graph: Graph | None = None) -> MemoryNetwork:
-        wiring = Wiring.build(graph or self.graph, "metropolis", "metropolis", self.algorithm)
-        return wiring.network(dtype, torch.device("cpu"))
+        weights = MixingWeights.build(graph or self.graph, "metropolis", "metropolis", self.algorithm)
+        return make_network(weights, dtype, torch.device("cpu"))
 
     def plain(self, start: torch.Tensor, dtype: torch.dtype = torch.float64, graph: Graph | None = None) -> Update:
         state = initial_state(self.algorithm, start.to(dtype))
@@ -178,7 +180,7 @@ def _names(bench: _Bench) -> str:
     next(step)
     new: dict[str, Any] = {}
     try:
-        step.send(algorithm.seen(bench.gradients(0), network))
+        step.send(algorithm.preprocess_gradient(bench.gradients(0), network))
         bench.demand(NAMES, False, "it yields twice")
     except StopIteration as end:
         new = end.value

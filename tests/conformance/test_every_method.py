@@ -324,7 +324,7 @@ class Forgetful(Descent):
 
 @dataclass(frozen=True)
 class TwoFaced(Descent):
-    """Records another equation than it computes."""
+    """Recorder another equation than it computes."""
 
     def moved(self, s: SimpleNamespace, x: Any, g: Any) -> dict[str, Any]:
         return {"x": x if isinstance(x, torch.Tensor) else x + 0.001 * g}

@@ -15,11 +15,14 @@ from hypothesis.extra.numpy import arrays
 import peerdescent
 from peerdescent import Result, graphs
 from peerdescent.algorithms import CSGD, DASG, DMSGD, DSGD1, DSGPA, PRESETS, Algorithm, make
+from peerdescent.algorithms.state import initial_state
 from peerdescent.data import stream
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import initial_state, make_update, vectors_sent
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Quadratic, logistic_nonconvex
 from peerdescent.schedules import Inverse
+from peerdescent.tracing.recording import vectors_sent
 from peerdescent.transforms import power
 
 F = {"eta": 0.03, "alpha": 5.0, "beta": 20.0}
@@ -156,7 +159,9 @@ def follow(method: Algorithm, spec: str, iterations: int, seed: int = 0) -> list
     """Every state after every step, with random gradients of which the last is kept as "gradient"."""
     graph = graphs.parse(spec)
     x = torch.from_numpy(stream(seed, "x").standard_normal((graph.n, P)))
-    network = Wiring.build(graph, "metropolis", "metropolis", method).network(torch.float64, torch.device("cpu"))
+    network = make_network(
+        MixingWeights.build(graph, "metropolis", "metropolis", method), torch.float64, torch.device("cpu")
+    )
     update = make_update(method, initial_state(method, x), network, "plain")
     seen = []
     for k in range(iterations):
@@ -203,8 +208,8 @@ def test_the_mean_tracker_is_the_mean_gradient(name: str, powerball: float | Non
 )
 @settings(max_examples=60, deadline=None)
 def test_every_run_mixes_by_a_symmetric_doubly_stochastic_matrix(spec: str, name: str) -> None:
-    wiring = Wiring.build(graphs.parse(spec), "metropolis", "metropolis", make(name))
-    W = wiring.mixing.toarray()
+    weights = MixingWeights.build(graphs.parse(spec), "metropolis", "metropolis", make(name))
+    W = weights.mixing.toarray()
     np.testing.assert_array_equal(W, W.T)
     np.testing.assert_allclose(W.sum(axis=0), 1, atol=1e-14)
     assert W.min() >= -1e-15

@@ -13,17 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.data import tiny
-from tests.data.tiny import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
+from tests.support import tiny_mnist
+from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
 
-from peerdescent import cache, cli
+from peerdescent._util import cache
+from peerdescent.cli import main as cli
 from peerdescent.data import datasets, mnist_full
 from peerdescent.data import fetch as module
 from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location, read_cached
 from peerdescent.errors import InputError
 
-own_surroundings, mirror = tiny.own_surroundings, tiny.mirror  # fixtures of this file
+own_surroundings, mirror = tiny_mnist.own_surroundings, tiny_mnist.mirror  # fixtures of this file
 
 # The cache
 
@@ -53,10 +54,10 @@ def test_killed_in_between(tmp_path):
     """A process dies while it writes: nothing broken is used, the next call works, old remains go away."""
     folder = put(tmp_path / "given")
     program = (
-        "import os, sys, tiny; from peerdescent.data.fetch import fetch; "
-        "os.fsync = lambda _: os._exit(9); fetch(tiny.TINY, sys.argv[1])"
+        "import os, sys, tiny_mnist; from peerdescent.data.fetch import fetch; "
+        "os.fsync = lambda _: os._exit(9); fetch(tiny_mnist.TINY, sys.argv[1])"
     )
-    shutil.copy(Path(__file__).with_name("tiny.py"), tmp_path)
+    shutil.copy(Path(tiny_mnist.__file__), tmp_path)
     done = subprocess.run([sys.executable, "-c", program, folder], cwd=tmp_path, check=False, timeout=120)
     assert done.returncode == 9
     (part,) = kept()

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.data import tiny
-from tests.data.tiny import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
+from tests.support import tiny_mnist
+from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
 
 from peerdescent.data import mnist_full, sources
 from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location
 from peerdescent.errors import InputError
 
-own_surroundings, mirror = tiny.own_surroundings, tiny.mirror  # fixtures of this file
+own_surroundings, mirror = tiny_mnist.own_surroundings, tiny_mnist.mirror  # fixtures of this file
 
 # From a folder
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.conftest import Command, rows
+from tests.support.commands import Command, rows
 
 RESTARTS, LOSSES = 18, 32
 """Kills in runs that start again, and in runs that go on without the lost."""

@@ -17,13 +17,15 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.conftest import Command, rows, until
+from tests.support.commands import Command, rows, until
 
 from peerdescent import graphs
-from peerdescent.engine.folder import read_metrics
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import State, make_update
+from peerdescent.algorithms.state import State
 from peerdescent.experiments import from_keys
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.runs.folder import read_metrics
 
 HOSTS, LOST = 4, 2
 KEPT, END = 200, 400
@@ -129,7 +131,9 @@ def survivors_alone(state: State) -> torch.Tensor:
     experiment = from_keys(EXPERIMENT)
     algorithm, problem = experiment.make_algorithm("dsgpa-f-pb"), experiment.make_problem(HOSTS)
     path = graphs.Graph(3, ((0, 1), (0, 2)))  # the ring 0-1-2-3 without 2, its agent 3 numbered anew
-    network = Wiring.build(path, "metropolis", "metropolis", algorithm).network(torch.float64, torch.device("cpu"))
+    network = make_network(
+        MixingWeights.build(path, "metropolis", "metropolis", algorithm), torch.float64, torch.device("cpu")
+    )
     update = make_update(algorithm, state, network)
     oracle = problem.to(torch.device("cpu"), torch.float64).oracle(4, 0, True, range(HOSTS), "loop")
     points = torch.zeros(HOSTS, problem.dimension, dtype=torch.float64)

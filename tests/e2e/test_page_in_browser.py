@@ -8,11 +8,11 @@ import shutil
 import pytest
 
 from peerdescent import train
-from peerdescent.engine.folder import read_metrics
-from peerdescent.engine.metrics import Metrics
 from peerdescent.graphs import parse
 from peerdescent.report import page, run_page
 from peerdescent.report.page import Claim, Curves, Page, Section, TableBlock
+from peerdescent.runs.folder import read_metrics
+from peerdescent.runs.metrics import Metrics
 
 pytestmark = pytest.mark.e2e
 HOSTILE = "</script><img src=x onerror=alert(1)><b>%{x}"

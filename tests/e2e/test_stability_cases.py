@@ -18,8 +18,10 @@ import torch
 
 from peerdescent import algorithms, graphs, theory
 from peerdescent.algorithms import DSGPA, Algorithm
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import initial_state, make_update
+from peerdescent.algorithms.state import initial_state
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.schedules import Inverse
 from peerdescent.theory.recursion import Equation
 from peerdescent.theory.stability import judge, modes
@@ -51,11 +53,11 @@ class Case:
     laplacian: str
     mixing: str
     curvature: float
-    mix_every: int
+    communication_period: int
 
     def verdict(self) -> theory.Stability:
         kinds = (self.laplacian, self.mixing)
-        return theory.stability(self.method, self.graph, *kinds, self.curvature, self.mix_every)
+        return theory.stability(self.method, self.graph, *kinds, self.curvature, self.communication_period)
 
 
 def log_uniform(random: np.random.Generator, low: float, high: float) -> float:
@@ -102,7 +104,7 @@ def nearer(case: Case, random: np.random.Generator) -> Case:
 
     def stable_at(factor: float) -> bool:
         other = moved(factor)
-        return judge(other.method, met, other.curvature, other.mix_every).stable
+        return judge(other.method, met, other.curvature, other.communication_period).stable
 
     factors = np.geomspace(0.03, 30, 16)
     stable = [stable_at(factor) for factor in factors]
@@ -129,9 +131,11 @@ def runs_away(case: Case, verdict: theory.Stability, seed: int) -> bool | None:
         scale = 1e7 ** (1 / (1 - gamma)) * 1e3 * max(1.0, verdict.chatter or 0.0)
     random = np.random.default_rng(seed)
     start, kick = (scale * torch.from_numpy(random.standard_normal((case.graph.n, 1))) for _ in range(2))
-    wiring = Wiring.build(case.graph, case.laplacian, case.mixing, case.method)
-    network = wiring.network(torch.float64, torch.device("cpu"))
-    update = make_update(case.method, initial_state(case.method, start), network, mix_every=case.mix_every)
+    weights = MixingWeights.build(case.graph, case.laplacian, case.mixing, case.method)
+    network = make_network(weights, torch.float64, torch.device("cpu"))
+    update = make_update(
+        case.method, initial_state(case.method, start), network, communication_period=case.communication_period
+    )
     before, now, largest = float(start.abs().max()), 1.0, 0.0
     for k in range(ITERATIONS):
         torch.mul(update.begin(k), case.curvature, out=update.gradient)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.conftest import PATIENCE, Said
+from tests.support.commands import PATIENCE, Said
 
 RUN = shlex.split("run --problem logistic-nonconvex --graph ring:4 --set problem.samples=100 --iterations 20 --out a")
 ANOTHER_VERSION = (

@@ -12,8 +12,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from peerdescent import InputError, Result, train
-from peerdescent.engine import gradients
 from peerdescent.problems import Problem, Supervised, supervised
+from peerdescent.training import gradients
 
 CPU = torch.device("cpu")
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerdescent.engine.metrics import Metrics
 from peerdescent.errors import InputError
 from peerdescent.graphs import parse
 from peerdescent.report import embedded, page
 from peerdescent.report.page import Claim, Curves, Page, Section, TableBlock
+from peerdescent.runs.metrics import Metrics
 
 HOSTILE = "</script><script>alert(1)</script><b>&\"'"
 VOID = {"meta", "link", "br", "hr", "img", "input", "path", "circle"}

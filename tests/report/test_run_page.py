@@ -7,9 +7,9 @@ from tests.report.test_page import Reader, row
 
 from peerdescent import train
 from peerdescent.algorithms import make
-from peerdescent.engine.folder import read_metrics
 from peerdescent.errors import DivergedError, InputError
 from peerdescent.report import page, run_page, runs
+from peerdescent.runs.folder import read_metrics
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from peerdescent import cli
+from peerdescent.cli import main as cli
 from peerdescent.experiments import pool
 from peerdescent.reproduce.studies import parts, read_study
 
@@ -38,8 +38,8 @@ def test_a_reproduction_leaves_a_report_tables_and_figures(tmp_path: Path, monke
     }
     for experiment in tmp_path.glob("nn/*/*/experiment.toml"):  # a key younger than the run had its default
         text = experiment.read_text()
-        assert 'wire = "full"\n' in text
-        experiment.write_text(text.replace('wire = "full"\n', ""))
+        assert 'message_dtype = "full"\n' in text
+        experiment.write_text(text.replace('message_dtype = "full"\n', ""))
     monkeypatch.setattr(pool, "ProcessPoolExecutor", None)  # a finished reproduction needs no workers
     assert reproduce(monkeypatch, *flags) == 0
 

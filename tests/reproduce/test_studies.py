@@ -3,7 +3,7 @@
 import pytest
 
 from peerdescent.errors import InputError
-from peerdescent.reproduce.studies import READINGS, STUDIES, parts, read_study, unlike_studies
+from peerdescent.reproduce.studies import READINGS, STUDIES, heterogeneous_studies, parts, read_study
 
 
 @pytest.mark.parametrize("reading", READINGS)
@@ -17,7 +17,7 @@ def test_every_line_is_an_experiment_that_can_be_built(name: str, reading: str) 
 
 
 def test_every_line_has_a_folder_of_its_own_that_any_system_can_name() -> None:
-    for study in [*(read_study(name, reading) for name in STUDIES for reading in READINGS), *unlike_studies()]:
+    for study in [*(read_study(name, reading) for name in STUDIES for reading in READINGS), *heterogeneous_studies()]:
         folders = [line.folder for line in study.lines]
         assert len(set(folders)) == len(folders)
         assert all(folder.isascii() for folder in folders), folders

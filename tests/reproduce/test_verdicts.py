@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from peerdescent.engine.metrics import Metrics
 from peerdescent.reproduce import claims
 from peerdescent.reproduce.results import LineResult, verdict
 from peerdescent.reproduce.studies import Line
+from peerdescent.runs.metrics import Metrics
 
 
 def result(label: str, *finals: float, paper: float | None = None, speed: int = 100, **more: str) -> LineResult:

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peerdescent import DivergedError, InputError, algorithms, graphs, theory, train
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import initial_state, make_update
+from peerdescent.algorithms.state import initial_state
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Quadratic
 from peerdescent.transforms import Clip, Powerball, Sign
 
@@ -182,7 +184,7 @@ def test_one_agent_and_centralized_methods_cannot_disagree() -> None:
 
 def test_waiting_between_exchanges_takes_so_many_times_as_long() -> None:
     for name in ("d-sgd-1", "dsgpa-f", "d2"):
-        each, third = (theory.stability(algorithms.make(name), graphs.ring(6), mix_every=m) for m in (1, 3))
+        each, third = (theory.stability(algorithms.make(name), graphs.ring(6), communication_period=m) for m in (1, 3))
         assert third.tenfold == pytest.approx(3 * each.tenfold)
 
 
@@ -224,10 +226,12 @@ def test_a_matched_laplacian_leaves_one_condition(eta: float, alpha: float, beta
 
 def circles(method: algorithms.DSGPA, graph: graphs.Graph, h: float, iterations: int) -> float:
     """The largest entry of βv + g over the last tenth of a run on f_i = h‖x−c_i‖²/2."""
-    wiring = Wiring.build(graph, "unit", "metropolis", method)
+    weights = MixingWeights.build(graph, "unit", "metropolis", method)
     random = np.random.default_rng(3)
     start, c = (torch.from_numpy(random.standard_normal((graph.n, 4))) for _ in range(2))
-    update = make_update(method, initial_state(method, start), wiring.network(torch.float64, torch.device("cpu")))
+    update = make_update(
+        method, initial_state(method, start), make_network(weights, torch.float64, torch.device("cpu"))
+    )
     largest = 0.0
     for k in range(iterations):
         torch.mul(update.begin(k) - c, h, out=update.gradient)

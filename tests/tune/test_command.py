@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Command
+from tests.support.commands import Command
 
 import peerdescent
-from peerdescent import theory, toml
+from peerdescent import theory
+from peerdescent._util import toml
 from peerdescent.experiments import from_keys
 from peerdescent.problems import quadratic
 

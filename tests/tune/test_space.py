@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerdescent import algorithms, toml
+from peerdescent import algorithms
+from peerdescent._util import toml
 from peerdescent.algorithms import DSGD1, DSGPA
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment

@@ -85,11 +85,11 @@ class Algorithm:
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step")
 
-    def alone(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
-        """An iteration without messages (`mix_every` > 1), where L = 0 and W = I: the same step unless overridden."""
+    def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
+        """An iteration without messages (`communication_period` > 1), where L = 0 and W = I: the same step unless overridden."""
         return self.step(s, net, h)
 
-    def seen(self, g: Any, net: Network) -> Any:
+    def preprocess_gradient(self, g: Any, net: Network) -> Any:
         """The gradient as `step` receives it: transformed, agent by agent."""
         return self.transform(g)
 

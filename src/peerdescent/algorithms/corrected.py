@@ -44,7 +44,7 @@ class D2(Algorithm):
         disagreement = net.disagreement(phi)
         return {"x": phi - disagreement, "v": s.v + disagreement}
 
-    def alone(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
+    def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """Plain SGD: the correction waits for the next exchange."""
         g = yield s.x
         return {"x": s.x - h.eta * g, "v": s.v}

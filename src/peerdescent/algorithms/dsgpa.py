@@ -96,7 +96,7 @@ class DSGPA(Algorithm):
             direction = power(h.beta * dual + g, self.gamma)
         return {"x": s.x - h.eta * (h.alpha * Lx + direction), "v": v}
 
-    def alone(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
+    def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """Plain powered SGD: the dual waits for the next exchange. Used in between too, its pull would multiply."""
         g = yield s.x
         return {"x": s.x - h.eta * power(g, self.gamma), "v": s.v}

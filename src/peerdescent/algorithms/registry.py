@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from peerdescent._util.validation import did_you_mean
 from peerdescent.algorithms.base import Algorithm
 from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
-from peerdescent.checks import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.transforms import Powerball, Transform
 

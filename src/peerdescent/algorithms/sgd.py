@@ -77,7 +77,7 @@ class CSGD(Algorithm):
         g = yield s.x
         return {"x": s.x - h.eta * g}
 
-    def seen(self, g: Any, net: Network) -> Any:
+    def preprocess_gradient(self, g: Any, net: Network) -> Any:
         """The pooled gradient: the centre averages first and transforms then."""
         return self.transform(net.mean(g))
 

@@ -9,7 +9,7 @@ import math
 import zlib
 from dataclasses import dataclass
 
-from peerdescent.checks import did_you_mean
+from peerdescent._util.validation import did_you_mean
 from peerdescent.data import idx
 from peerdescent.errors import InputError
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from peerdescent.cache import cache_folder, cache_place
+from peerdescent._util.cache import cache_folder, cache_place
 from peerdescent.data import idx
 from peerdescent.data.datasets import Dataset, File, find
 from peerdescent.data.mnist import Images, Labels, Split

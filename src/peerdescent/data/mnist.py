@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.data.random import stream
 from peerdescent.errors import InputError
 

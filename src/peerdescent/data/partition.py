@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.data.random import stream
 from peerdescent.errors import InputError
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.data.random import stream
 from peerdescent.errors import InputError
 

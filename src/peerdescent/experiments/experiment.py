@@ -11,13 +11,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from peerdescent import algorithms, graphs, problems, toml
+from peerdescent import algorithms, graphs, problems
+from peerdescent._util import toml
+from peerdescent._util.validation import did_you_mean
 from peerdescent.algorithms import Algorithm
-from peerdescent.checks import did_you_mean
-from peerdescent.engine import Settings
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.problems import Problem
+from peerdescent.training import Settings
 
 WHOLE_SHARDS = 0
 """A batch size of 0 asks for exact gradients."""
@@ -46,8 +47,8 @@ class Experiment:
     mixing: str = "metropolis"
     powerball: float | None = None
     replacement: bool = True
-    mix_every: int = 1
-    wire: str = "full"
+    communication_period: int = 1
+    message_dtype: str = "full"
     eval_every: int | None = None
     per_agent: bool = True
     device: str = "cpu"
@@ -127,7 +128,7 @@ _TEXTS = (
     "partition",
     "laplacian",
     "mixing",
-    "wire",
+    "message_dtype",
     "device",
     "dtype",
     "kernel",
@@ -136,7 +137,10 @@ _TEXTS = (
 )
 _KINDS: list[tuple[str, tuple[type, ...], str]] = [
     *((name, (str,), "a text") for name in _TEXTS),
-    *((name, (int,), "a whole number") for name in ("iterations", "batch_size", "seed", "mix_every", "threads")),
+    *(
+        (name, (int,), "a whole number")
+        for name in ("iterations", "batch_size", "seed", "communication_period", "threads")
+    ),
     ("eval_every", (int, type(None)), "a whole number"),
     ("powerball", (int, float, type(None)), "a number in [0, 1]"),
     *((name, (bool,), "true or false") for name in ("replacement", "per_agent")),

@@ -16,12 +16,12 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from peerdescent.engine.folder import read_experiment
-from peerdescent.engine.metrics import Row
-from peerdescent.engine.workers import end_with
+from peerdescent.distributed.launcher import end_with
 from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments.experiment import Experiment, from_keys, load_methods
 from peerdescent.experiments.runner import train_one
+from peerdescent.runs.folder import read_experiment
+from peerdescent.runs.metrics import Row
 
 _messages: Queue[tuple[int, int]] | None = None
 
@@ -51,7 +51,7 @@ class Work(Protocol[Part_contra]):
         ...
 
 
-def carry_out(
+def execute(
     parts: Sequence[P],
     out: Path,
     jobs: int,

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from peerdescent import toml
-from peerdescent.engine import Result, train
-from peerdescent.engine.faults import NO_FAULTS, Faults
-from peerdescent.engine.folder import claim, mark
-from peerdescent.engine.group import Group
-from peerdescent.engine.run import Progress
-from peerdescent.engine.train import check
+from peerdescent._util import toml
+from peerdescent._util.files import write_atomically
+from peerdescent.distributed.faults import NO_FAULTS, Faults
+from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError
 from peerdescent.experiments.experiment import Experiment
-from peerdescent.files import write_atomically
 from peerdescent.report import figures, tables
+from peerdescent.runs.folder import claim, mark
+from peerdescent.training import Result, train
+from peerdescent.training.loop import Progress
+from peerdescent.training.train import check
 
 Announce = Callable[[str], "Progress | None"]
 
@@ -41,13 +41,13 @@ def run(
     resume: bool,
     overwrite: bool,
     announce: Announce,
-    group: Group | None = None,
+    group: ProcessGroup | None = None,
     faults: Faults = NO_FAULTS,
 ) -> dict[str, Outcome]:
     """One method, its records and its figures in `out`; all processes of a group call this, the first one writes."""
     (name,) = experiment.algorithms
     outcomes = {name: train_one(experiment, name, out, resume, overwrite, announce, group, faults)}
-    if group is None or group.leads:
+    if group is None or group.is_rank_zero:
         _draw(experiment, outcomes, out)
     return outcomes
 
@@ -58,11 +58,11 @@ def compare(
     resume: bool,
     overwrite: bool,
     announce: Announce,
-    group: Group | None = None,
+    group: ProcessGroup | None = None,
     faults: Faults = NO_FAULTS,
 ) -> dict[str, Outcome]:
     """Every method of the experiment in a folder of its own below `out`; one that diverges does not stop the others."""
-    graph, leads = experiment.make_graph(), group is None or group.leads
+    graph, leads = experiment.make_graph(), group is None or group.is_rank_zero
     problem = experiment.make_problem(graph.n)
     for name in experiment.algorithms:
         check(problem, graph, experiment.make_algorithm(name), **vars(experiment.settings()))
@@ -88,7 +88,7 @@ def train_one(
     resume: bool,
     overwrite: bool,
     announce: Announce,
-    group: Group | None = None,
+    group: ProcessGroup | None = None,
     faults: Faults = NO_FAULTS,
 ) -> Outcome:
     """One method of an experiment, with records in `out`."""

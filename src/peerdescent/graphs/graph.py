@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.errors import InputError
 from peerdescent.graphs import matrices
 
@@ -111,10 +111,10 @@ class Graph:
         start, stop = self._adjacency.indptr[i : i + 2]
         return tuple(self._adjacency.indices[start:stop].tolist())
 
-    def among(self, agents: Iterable[int]) -> Graph:
+    def subset(self, agents: Iterable[int]) -> Graph:
         """The edges between some of the agents, who are numbered anew in their order; refused if they fall apart.
 
-        >>> Graph(4, ((0, 1), (1, 2), (2, 3), (0, 3))).among([0, 2, 3]).edges
+        >>> Graph(4, ((0, 1), (1, 2), (2, 3), (0, 3))).subset([0, 2, 3]).edges
         ((0, 2), (1, 2))
         """
         number = {agent: new for new, agent in enumerate(sorted(agents))}

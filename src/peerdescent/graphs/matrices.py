@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from peerdescent.checks import did_you_mean
+from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 import networkx as nx
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph

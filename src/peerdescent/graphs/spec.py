@@ -10,7 +10,7 @@ from typing import Any
 
 import networkx as nx
 
-from peerdescent.checks import did_you_mean
+from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.graphs import files, topologies
 from peerdescent.graphs import random_topologies as drawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Edge, Graph
 

@@ -39,10 +39,10 @@ class Problem(ABC):
         """What an agent's randomness goes by: its number in the whole problem."""
         return agent if self.numbers is None else self.numbers[agent]
 
-    def among(self, agents: Sequence[int]) -> Problem:
+    def subset(self, agents: Sequence[int]) -> Problem:
         """The problem of some of the agents, with their own data and their own randomness, numbered anew."""
         raise InputError(
-            f"the problem {self.name} cannot go on without some of its agents: it does not define `among`; "
+            f"the problem {self.name} cannot go on without some of its agents: it does not define `subset`; "
             "choose --on-loss stop or restart."
         )
 

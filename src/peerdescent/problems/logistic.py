@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
 from peerdescent.errors import InputError

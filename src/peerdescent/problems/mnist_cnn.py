@@ -54,7 +54,7 @@ class MnistCNN(Supervised):
         partition: "iid", "label" or "dirichlet:A".
         reading: "code" (one convolution of five filters) or "text" (five convolutions).
         start: "glorot" (convolutions 0.1·N(0,1), dense layers Glorot-uniform, biases 0, each agent its own) or
-            "shared" (the same draw for everyone).
+            "shared" (the same draw for all_agents).
         sizes: "even" or "uneven".
         evaluated: training samples on which loss and gradient norm are measured, an equal number of each agent's;
             0 measures on all 60,000, which takes as long as an eighth of an epoch of training.

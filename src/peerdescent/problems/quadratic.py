@@ -79,10 +79,10 @@ class Quadratic(Problem):
         solution: torch.Tensor = torch.linalg.lstsq(self.A.sum(0), pull[:, None]).solution
         return solution[:, 0]
 
-    def among(self, agents: Sequence[int]) -> Quadratic:
+    def subset(self, agents: Sequence[int]) -> Quadratic:
         """The costs of some of the agents.
 
-        >>> Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]]).among([1, 2]).optimum()
+        >>> Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]]).subset([1, 2]).optimum()
         tensor([0.5000], dtype=torch.float64)
         """
         new, chosen = copy.copy(self), list(agents)

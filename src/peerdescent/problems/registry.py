@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from peerdescent.checks import did_you_mean
+from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.logistic import logistic_nonconvex

@@ -84,7 +84,7 @@ class Ripples(Problem):
         """∇f(x)."""
         return x - self._mean.to(x) + HEIGHT * FREQUENCY * (FREQUENCY * x).sin()
 
-    def among(self, agents: Sequence[int]) -> Ripples:
+    def subset(self, agents: Sequence[int]) -> Ripples:
         """The costs of some of the agents, whose centres' mean need not be 0."""
         new, chosen = copy.copy(self), list(agents)
         new.c = self.c[chosen]

@@ -79,7 +79,7 @@ class Sampled(Problem):
         minibatches = Minibatches(self.sizes, batch_size, seed, replacement, agents, self.numbers)
         return _SampledShards(self, minibatches, strategy)
 
-    def among(self, agents: Sequence[int]) -> Sampled:
+    def subset(self, agents: Sequence[int]) -> Sampled:
         """The shards of some of the agents."""
         new, shards = copy.copy(self), [self.shard(agent) for agent in agents]
         new.inputs, new.targets = (torch.cat([shard[part] for shard in shards]) for part in (0, 1))

@@ -54,7 +54,7 @@ class Supervised(Sampled):
         self._leaves: dict[tuple[int, int], list[dict[str, torch.Tensor]]] = {}
 
     def start(self, seed: int) -> torch.Tensor:
-        """The module's own parameters for everyone, or a fresh draw by the module for each agent."""
+        """The module's own parameters for all_agents, or a fresh draw by the module for each agent."""
         if self.start_kind == "shared":
             return self.flatten(self._module).expand(self.agents, -1).to(self.device, self.dtype).contiguous()
         rows = []

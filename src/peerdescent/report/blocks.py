@@ -11,7 +11,7 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from peerdescent.files import write_atomically
+from peerdescent._util.files import write_atomically
 from peerdescent.report.page import TableBlock, numeric
 
 

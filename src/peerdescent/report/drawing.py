@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
+from peerdescent._util.files import write_atomically
 from peerdescent.errors import InputError
-from peerdescent.files import write_atomically
 from peerdescent.graphs import Graph, spectrum
 
 # Okabe and Ito's, told apart by colour-blind eyes, without the yellow that vanishes on paper
@@ -40,7 +40,7 @@ def readable(text: str) -> str:
     return text
 
 
-def settle(figure: Figure) -> None:
+def finalize_layout(figure: Figure) -> None:
     """Lay the figure out for good: every further layout would move things by a hair, and change the bytes.
 
     Who changes a figure afterwards can say `figure.set_layout_engine("constrained")`.
@@ -79,7 +79,7 @@ def topology(graph: Graph) -> Figure:
     _frame(axes, places)
     axes.set_title(readable(graph.spec), pad=14)
     axes.set_xlabel(caption_of(graph), color="0.25", labelpad=10)
-    settle(figure)
+    finalize_layout(figure)
     return figure
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from peerdescent.engine.metrics import Metrics, Row
 from peerdescent.graphs import Graph
 from peerdescent.report import drawing
+from peerdescent.runs.metrics import Metrics, Row
 
 if TYPE_CHECKING:
     from peerdescent.report.page import Curves

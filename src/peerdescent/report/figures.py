@@ -14,10 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from peerdescent.engine.metrics import Metrics
 from peerdescent.errors import InputError
-from peerdescent.report.drawing import COLOURS, readable, save, settle, topology
+from peerdescent.report.drawing import COLOURS, finalize_layout, readable, save, topology
 from peerdescent.report.tables import byte_unit
+from peerdescent.runs.metrics import Metrics
 
 __all__ = ["comparison", "save", "topology"]
 
@@ -121,7 +121,7 @@ def comparison(curves: Mapping[str, Metrics], title: str = "") -> Figure:
     style = {"frameon": False, "fontsize": 9.5, "title_fontsize": 9, "handlelength": 3.6}
     remarks = _remarks(drawn, rows, columns) or None
     figure.legend(handles, names, loc="outside lower center", ncols=entries, title=remarks, **style)
-    settle(figure)
+    finalize_layout(figure)
     return figure
 
 

@@ -19,12 +19,12 @@ from jinja2 import Environment
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from peerdescent.engine.metrics import Metrics
+from peerdescent._util.files import write_atomically
 from peerdescent.errors import InputError
-from peerdescent.files import write_atomically
 from peerdescent.graphs import Graph
 from peerdescent.report import embedded
 from peerdescent.report.drawing import COLOURS
+from peerdescent.runs.metrics import Metrics
 
 ABSENT = "–"
 ICONS = {"reproduced": "✓", "not reproduced": "✗", "not testable": "?"}

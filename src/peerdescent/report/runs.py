@@ -8,17 +8,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peerdescent import toml
-from peerdescent.engine.folder import read_experiment, read_metrics
-from peerdescent.engine.metrics import Metrics
+from peerdescent._util import toml
 from peerdescent.errors import InputError
 from peerdescent.report.embedded import COLUMNS
+from peerdescent.runs.folder import read_experiment, read_metrics
+from peerdescent.runs.metrics import Metrics
 
 DEPTH = 3
 """How far below an argument run folders are looked for."""
 UNTOLD = ("seed", "title", "name", "out", "load", "eval_every", "per_agent")
 """Keys that do not make two runs different methods."""
-SHARED = ("graph", "partition", "batch_size", "laplacian", "mixing", "mix_every", "powerball", "replacement", "dtype")
+SHARED = (
+    "graph",
+    "partition",
+    "batch_size",
+    "laplacian",
+    "mixing",
+    "communication_period",
+    "powerball",
+    "replacement",
+    "dtype",
+)
 """Conditions: a difference in them is told even between different methods."""
 
 

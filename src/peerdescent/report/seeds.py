@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from peerdescent.engine.metrics import Metrics
 from peerdescent.errors import InputError
-from peerdescent.report.drawing import COLOURS, readable, settle
+from peerdescent.report.drawing import COLOURS, finalize_layout, readable
 from peerdescent.report.figures import MARKERS, STYLES
+from peerdescent.runs.metrics import Metrics
 
 Numbers = NDArray[np.float64]
 QUANTITIES = {"loss": ("training loss", 1.0), "accuracy": ("test accuracy (%)", 100.0)}
@@ -44,7 +44,7 @@ def learning_curves(
     handles, labels = figure.axes[0].get_legend_handles_labels()
     style = {"frameon": False, "fontsize": 9, "handlelength": 3.4}
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, **style)
-    settle(figure)
+    finalize_layout(figure)
     return figure
 
 

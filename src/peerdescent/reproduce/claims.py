@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from peerdescent import algorithms
-from peerdescent.engine import train
-from peerdescent.engine.update import vectors_sent
 from peerdescent.problems import quadratic
 from peerdescent.reproduce.results import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, Results, Verdict
+from peerdescent.tracing.recording import vectors_sent
+from peerdescent.training import train
 
 SAME_SPEED = 1.25
 """Two methods are as fast as each other if they need iterations within this factor."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peerdescent.engine.folder import read_metrics
-from peerdescent.engine.metrics import Metrics, Row
 from peerdescent.reproduce.studies import Line, Part, Study
+from peerdescent.runs.folder import read_metrics
+from peerdescent.runs.metrics import Metrics, Row
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable"
 WIDEST = 5.0

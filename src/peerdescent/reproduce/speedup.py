@@ -17,12 +17,14 @@ import scipy.stats
 import torch
 
 from peerdescent import graphs, theory
-from peerdescent.engine.network import Wiring
-from peerdescent.engine.update import initial_state, make_update
+from peerdescent._util.files import write_atomically
+from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment, from_keys
-from peerdescent.files import write_atomically
 from peerdescent.graphs import Graph
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED
 from peerdescent.reproduce.studies import Line, Part, read_keys
 
@@ -149,7 +151,7 @@ def averages(experiment: Experiment, progress: Callable[[int], None] = lambda k:
     device, dtype = settings.place()
     problem = experiment.make_problem(graph.n).to(device, dtype)
     method = experiment.make_algorithm(experiment.algorithms[0])
-    network = Wiring.build(graph, settings.laplacian, settings.mixing, method).network(dtype, device)
+    network = make_network(MixingWeights.build(graph, settings.laplacian, settings.mixing, method), dtype, device)
     update = make_update(method, initial_state(method, problem.start(settings.seed)), network)
     oracle = problem.oracle(settings.batch_size, settings.seed, settings.replacement, range(graph.n))
     dense = math.ceil(10 / method.hyperparameters(0)["eta"] / EVERY) * EVERY

@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from peerdescent.report.drawing import settle
+from peerdescent.report.drawing import finalize_layout
 from peerdescent.report.page import Claim, Section, TableBlock
 from peerdescent.reproduce import writing
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED
@@ -113,7 +113,7 @@ def _figure(settings: Sequence[Setting], title: str) -> Figure:
     figure.suptitle(title, fontsize=12)
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
-    settle(figure)
+    finalize_layout(figure)
     return figure
 
 

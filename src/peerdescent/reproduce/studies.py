@@ -8,7 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from peerdescent import algorithms, graphs, toml
+from peerdescent import algorithms, graphs
+from peerdescent._util import toml
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment, from_keys
 from peerdescent.graphs import Graph
@@ -96,10 +97,10 @@ def read_study(name: str, reading: str = "code") -> Study:
     return _study(f"paper/{name}.toml", name, reading)
 
 
-def unlike_studies() -> list[Study]:
+def heterogeneous_studies() -> list[Study]:
     """Both networks with one digit per agent, and with Dirichlet shards.
 
-    >>> [study.name for study in unlike_studies()]
+    >>> [study.name for study in heterogeneous_studies()]
     ['nn-label', 'nn-dirichlet', 'cnn-label', 'cnn-dirichlet']
     """
     names = [(network, split) for network in ("nn", "cnn") for split in UNLIKE]
@@ -109,7 +110,7 @@ def unlike_studies() -> list[Study]:
 
 def read_keys(source: str) -> dict[str, Any]:
     """A study's data, as they stand in its file."""
-    return toml.loads(files("peerdescent.experiments").joinpath(source).read_text(encoding="utf-8"), source)
+    return toml.loads(files("peerdescent.reproduce").joinpath(source).read_text(encoding="utf-8"), source)
 
 
 def _study(source: str, name: str, reading: str) -> Study:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from peerdescent.engine.folder import environment
-from peerdescent.files import write_atomically
+from peerdescent._util.files import write_atomically
 from peerdescent.report import blocks, drawing, page
 from peerdescent.report.page import Claim, Page, Section, TableBlock
+from peerdescent.runs.folder import environment
 
 CLAIMS_FILE = "claims.json"
 

@@ -9,9 +9,9 @@ import scipy.linalg
 import scipy.sparse
 
 from peerdescent.algorithms import DSGPA, Algorithm
-from peerdescent.engine.network import Wiring
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Quadratic
 from peerdescent.theory.recursion import Equation, Numbers
 from peerdescent.transforms import Chain, Powerball, Sign, Transform, power
@@ -91,11 +91,11 @@ def _power_of(transform: Transform) -> float:
 
 def _gain(algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str) -> Numbers:
     """G, n×n, that takes the gradients at rest to the points' disagreement: zero for methods that agree at rest."""
-    equation, wiring = Equation(algorithm), Wiring.build(graph, laplacian, mixing, algorithm)
+    equation, weights = Equation(algorithm), MixingWeights.build(graph, laplacian, mixing, algorithm)
     if graph.n == 1 or algorithm.common_start:
         return np.zeros((graph.n, graph.n))
     eye = scipy.sparse.eye_array(graph.n)
-    matrix = wiring.laplacian if equation.matrix == "L" else eye - wiring.mixing
+    matrix = weights.laplacian if equation.matrix == "L" else eye - weights.mixing
     values, vectors = np.linalg.eigh(matrix.toarray())
     values, vectors, nothing = values[1:], vectors[:, 1:], np.zeros(graph.n - 1)
     step = equation.step(*((values, nothing) if equation.matrix == "L" else (nothing, values)))

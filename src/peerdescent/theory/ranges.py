@@ -12,8 +12,8 @@ import numpy as np
 
 from peerdescent import schedules
 from peerdescent.algorithms import Algorithm
-from peerdescent.engine.network import MATCHED
 from peerdescent.graphs import Graph
+from peerdescent.mixing.weights import MATCHED
 from peerdescent.theory.stability import Modes, bisect, judge, modes
 
 REACH = 1000.0
@@ -21,7 +21,11 @@ REACH = 1000.0
 
 
 def nearest_stable(
-    algorithm: Algorithm, graph: Graph, laplacian: str = "metropolis", mixing: str = "metropolis", mix_every: int = 1
+    algorithm: Algorithm,
+    graph: Graph,
+    laplacian: str = "metropolis",
+    mixing: str = "metropolis",
+    communication_period: int = 1,
 ) -> dict[str, float]:
     """For each step size of an unstable method the value nearest to its own that alone would make it stable.
 
@@ -34,7 +38,7 @@ def nearest_stable(
     (0.0215, 0.67)
     """
     cures = {}
-    for name, (own, stable) in _trials(algorithm, graph, laplacian, mixing, mix_every).items():
+    for name, (own, stable) in _trials(algorithm, graph, laplacian, mixing, communication_period).items():
         factors = [factor for up in (True, False) if (factor := _first(stable, up)) is not None]
         if factors:
             cures[name] = own * min(factors, key=lambda factor: abs(math.log(factor)))
@@ -42,7 +46,11 @@ def nearest_stable(
 
 
 def stable_range(
-    algorithm: Algorithm, graph: Graph, laplacian: str = "metropolis", mixing: str = "metropolis", mix_every: int = 1
+    algorithm: Algorithm,
+    graph: Graph,
+    laplacian: str = "metropolis",
+    mixing: str = "metropolis",
+    communication_period: int = 1,
 ) -> dict[str, tuple[float, float]]:
     """For each step size the interval around its own value in which it may be changed alone.
 
@@ -55,7 +63,7 @@ def stable_range(
     [0.72, 6.61]
     """
     ranges = {}
-    for name, (own, stable) in _trials(algorithm, graph, laplacian, mixing, mix_every).items():
+    for name, (own, stable) in _trials(algorithm, graph, laplacian, mixing, communication_period).items():
         if stable(1.0):
             low, high = (_first(stable, up, wanted=False) for up in (False, True))
             ranges[name] = (own * low if low else 0.0, own * high if high else math.inf)
@@ -63,7 +71,7 @@ def stable_range(
 
 
 def _trials(
-    algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str, mix_every: int
+    algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str, communication_period: int
 ) -> dict[str, tuple[float, Callable[[float], bool]]]:
     """For each positive step size its value, and whether the method settles with a multiple of it."""
     met = modes(algorithm, graph, laplacian, mixing)
@@ -72,7 +80,9 @@ def _trials(
         def stable(factor: float) -> bool:
             changed = _with(algorithm, **{name: factor * own})
             scale = _step(algorithm) / _step(changed) if laplacian == MATCHED else 1.0
-            return judge(changed, Modes(met.matrix, scale * met.values), mix_every=mix_every).settles
+            return judge(
+                changed, Modes(met.matrix, scale * met.values), communication_period=communication_period
+            ).settles
 
         return stable
 

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerdescent.algorithms import Algorithm
-from peerdescent.engine.schedule import GRADIENT
-from peerdescent.engine.update import RecordingError, record
 from peerdescent.errors import InputError
 from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Scalar, walk
+from peerdescent.tracing.recording import GRADIENT, RecordingError, record
 
 Numbers = NDArray[np.float64]
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -77,8 +76,8 @@ class Equation:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
         self.names = ("x", *algorithm.memory())
-        self._talking = self._record(silent=False)
-        nodes = list(walk(self._talking[0], *self._talking[1].values()))
+        self._exchanging = self._record(local=False)
+        nodes = list(walk(self._exchanging[0], *self._exchanging[1].values()))
         self.powers = [node for node in nodes if isinstance(node, (Power, Clamp))]
         used = {node.kind for node in nodes if isinstance(node, Mixed)}
         if {"laplacian", "disagreement"} <= used:
@@ -86,15 +85,15 @@ class Equation:
         self.matrix = "L" if "laplacian" in used else "I−W"
         """The matrix whose eigenvectors take the step apart."""
 
-    def _record(self, silent: bool) -> tuple[Expression, dict[str, Expression]]:
+    def _record(self, local: bool) -> tuple[Expression, dict[str, Expression]]:
         try:
-            return record(self.algorithm, self.names, silent)
+            return record(self.algorithm, self.names, local)
         except RecordingError as error:
             raise InputError(f"nothing can be foretold of {type(self.algorithm).__name__}: {error}.") from error
 
     @cached_property
-    def _alone(self) -> tuple[Expression, dict[str, Expression]]:
-        return self._record(silent=True)
+    def _local(self) -> tuple[Expression, dict[str, Expression]]:
+        return self._record(local=True)
 
     @cached_property
     def power_on_direction(self) -> bool:
@@ -112,7 +111,7 @@ class Equation:
         return [i for i, start in enumerate(starts) if start == "x" or not stays[i]]
 
     def step(
-        self, laplacian: ArrayLike, disagreement: ArrayLike, slope: ArrayLike = 1.0, k: int = 0, silent: bool = False
+        self, laplacian: ArrayLike, disagreement: ArrayLike, slope: ArrayLike = 1.0, k: int = 0, local: bool = False
     ) -> LinearStep:
         """The step in modes with these eigenvalues of L and of I−W; both zero is the agents' mean.
 
@@ -122,9 +121,9 @@ class Equation:
             slope: what stands for a power or a clip: σ(a) becomes slope·a, one slope for all modes or one for each.
                 1 is γ = 1; 0 is how a power with γ < 1 looks from far away, where |σ(a)| is small against |a|.
             k: the iteration whose hyperparameters are used.
-            silent: the step without messages, between exchanges.
+            local: the step without messages, between exchanges.
         """
-        point, outputs = self._alone if silent else self._talking
+        point, outputs = self._local if local else self._exchanging
         given = (np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (laplacian, disagreement, slope))
         lam, mu, slopes = (a[:, None] for a in np.broadcast_arrays(*given))
         factors = {"laplacian": lam, "disagreement": mu, "mean": ((lam == 0) & (mu == 0)).astype(np.float64)}
@@ -138,14 +137,19 @@ class Equation:
         return LinearStep(rows[:, :, :-1], rows[:, :, -1], np.broadcast_to(known[id(point)], shape)[:, :-1])
 
     def period(
-        self, laplacian: ArrayLike, disagreement: ArrayLike, curvature: float, slope: ArrayLike, mix_every: int
+        self,
+        laplacian: ArrayLike,
+        disagreement: ArrayLike,
+        curvature: float,
+        slope: ArrayLike,
+        communication_period: int,
     ) -> Numbers:
-        """The matrices of `mix_every` iterations, the last of which exchanges messages, for f_i = h‖x‖²/2."""
-        talking = self.step(laplacian, disagreement, slope).closed(curvature)
-        if mix_every == 1:
-            return talking
-        alone = self.step(laplacian, disagreement, slope, silent=True).closed(curvature)
-        return np.asarray(talking @ np.linalg.matrix_power(alone, mix_every - 1), dtype=np.float64)
+        """The matrices of `communication_period` iterations, the last of which exchanges messages, for f_i = h‖x‖²/2."""
+        exchanging = self.step(laplacian, disagreement, slope).closed(curvature)
+        if communication_period == 1:
+            return exchanging
+        alone = self.step(laplacian, disagreement, slope, local=True).closed(curvature)
+        return np.asarray(exchanging @ np.linalg.matrix_power(alone, communication_period - 1), dtype=np.float64)
 
 
 def _value(

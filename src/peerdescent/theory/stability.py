@@ -11,9 +11,9 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from peerdescent.algorithms import Algorithm
-from peerdescent.engine.network import Wiring
 from peerdescent.expressions import Power
 from peerdescent.graphs import Graph, spectrum
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation, Numbers
 
 DENSE_UP_TO = 500
@@ -81,7 +81,7 @@ def stability(
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     curvature: float = 0.0,
-    mix_every: int = 1,
+    communication_period: int = 1,
 ) -> Stability:
     """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x‖²/2.
 
@@ -102,7 +102,7 @@ def stability(
         laplacian: kind of L.
         mixing: kind of W.
         curvature: h, the same for all agents.
-        mix_every: iterations from one exchange to the next.
+        communication_period: iterations from one exchange to the next.
 
     >>> from peerdescent import graphs
     >>> from peerdescent.algorithms import make
@@ -112,23 +112,23 @@ def stability(
     'the largest eigenvalue of L, 10, has spectral radius 2.61674'
     """
     met = modes(algorithm, graph, laplacian, mixing)
-    found = judge(algorithm, met, curvature, mix_every)
-    return replace(found, chatter=_chatter(algorithm, met, curvature, mix_every)) if found.stable else found
+    found = judge(algorithm, met, curvature, communication_period)
+    return replace(found, chatter=_chatter(algorithm, met, curvature, communication_period)) if found.stable else found
 
 
 def modes(algorithm: Algorithm, graph: Graph, laplacian: str = "metropolis", mixing: str = "metropolis") -> Modes:
     """The modes of disagreement that a method meets on a graph."""
     name = Equation(algorithm).matrix
-    wiring = Wiring.build(graph, laplacian, mixing, algorithm)
+    weights = MixingWeights.build(graph, laplacian, mixing, algorithm)
     if graph.n == 1 or algorithm.common_start:
         return Modes(name, np.zeros(0))
     eye = scipy.sparse.eye_array(graph.n)
-    return Modes(name, _eigenvalues(wiring.laplacian if name == "L" else scipy.sparse.csr_array(eye - wiring.mixing)))
+    return Modes(name, _eigenvalues(weights.laplacian if name == "L" else scipy.sparse.csr_array(eye - weights.mixing)))
 
 
-def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, mix_every: int = 1) -> Stability:
+def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communication_period: int = 1) -> Stability:
     """The verdict on modes that are known, without `chatter`."""
-    found = _Radii(Equation(algorithm), modes, curvature, mix_every)
+    found = _Radii(Equation(algorithm), modes, curvature, communication_period)
     mean, linear_mean = found.means(np.array([found.far, 1.0])).tolist()
     radii = found.deciding()
     linear = float((found.over(np.ones(1)) if found.equation.powers else radii).max(initial=0.0))
@@ -149,7 +149,7 @@ def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, mix_every:
     return Stability(radius < 1, radius, value, reason, mean, shrinkage)
 
 
-def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, mix_every: int = 1) -> float:
+def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_period: int = 1) -> float:
     """The eigenvalue of L (of I−W for methods that mix by W) up to which a method is stable, whatever the graph.
 
     0 if it is unstable on every connected graph, infinity if it is stable on all. I−W has no eigenvalue beyond 2; the
@@ -165,7 +165,7 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, mix_every: int = 
 
     def radii(values: ArrayLike) -> _Radii:
         numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        return _Radii(equation, Modes(equation.matrix, numbers), curvature, mix_every)
+        return _Radii(equation, Modes(equation.matrix, numbers), curvature, communication_period)
 
     grid = np.geomspace(1e-6, LARGEST[equation.matrix], 401)
     found = radii(grid)
@@ -182,8 +182,13 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, mix_every: int = 
 class _Radii:
     """The spectral radii of a method's recursion, per iteration, with powers replaced by a slope."""
 
-    def __init__(self, equation: Equation, modes: Modes, curvature: float, mix_every: int) -> None:
-        self.equation, self.modes, self.curvature, self.mix_every = equation, modes, curvature, mix_every
+    def __init__(self, equation: Equation, modes: Modes, curvature: float, communication_period: int) -> None:
+        self.equation, self.modes, self.curvature, self.communication_period = (
+            equation,
+            modes,
+            curvature,
+            communication_period,
+        )
         self.far = 0.0 if equation.powers else 1.0
         """The slope that stands for the powers, if there are any, at a great distance."""
 
@@ -206,22 +211,24 @@ class _Radii:
         eigenvalues = np.linalg.eigvals(periods[:, moving][:, :, moving])
         sizes = np.abs(eigenvalues)
         sizes = np.where(np.abs(eigenvalues - 1) < ROUNDING, 0.0, sizes) if neutral else sizes
-        return np.asarray(sizes.max(axis=1).reshape(shape) ** (1 / self.mix_every), dtype=np.float64)
+        return np.asarray(sizes.max(axis=1).reshape(shape) ** (1 / self.communication_period), dtype=np.float64)
 
     def means(self, slopes: Numbers) -> Numbers:
         """The radii of the agents' mean on the states that it can reach: what is conserved stays zero there."""
         basis = self._reachable()
         periods = basis.T @ self._period(np.zeros_like(slopes), np.zeros_like(slopes), slopes) @ basis
-        return np.asarray(np.abs(np.linalg.eigvals(periods)).max(axis=1) ** (1 / self.mix_every), dtype=np.float64)
+        return np.asarray(
+            np.abs(np.linalg.eigvals(periods)).max(axis=1) ** (1 / self.communication_period), dtype=np.float64
+        )
 
     def _period(self, laplacian: Numbers, disagreement: Numbers, slopes: Numbers) -> Numbers:
-        return self.equation.period(laplacian, disagreement, self.curvature, slopes, self.mix_every)
+        return self.equation.period(laplacian, disagreement, self.curvature, slopes, self.communication_period)
 
     def _reachable(self) -> Numbers:
         """A basis of what the mean can reach from its start, by steps and by gradients."""
         memory = self.equation.algorithm.memory().values()
         start = np.array([1.0, *(0.0 if kind == "zero" else 1.0 for kind in memory)])
-        steps = [self.equation.step(0.0, 0.0, silent=silent) for silent in {False, self.mix_every > 1}]
+        steps = [self.equation.step(0.0, 0.0, local=local) for local in {False, self.communication_period > 1}]
         moves = [step.closed(self.curvature)[0] for step in steps]
         basis = _span(np.stack([start, *(step.gradient[0] for step in steps)], axis=1))
         while (wider := _span(np.hstack([basis, *(move @ basis for move in moves)]))).shape[1] > basis.shape[1]:
@@ -236,14 +243,14 @@ def _span(columns: Numbers) -> Numbers:
     return np.asarray(directions[:, sizes > 1e-10 * sizes[0]], dtype=np.float64)
 
 
-def _chatter(algorithm: Algorithm, modes: Modes, curvature: float, mix_every: int) -> float | None:
+def _chatter(algorithm: Algorithm, modes: Modes, curvature: float, communication_period: int) -> float | None:
     """s^(−1/(1−γ)) with s the largest slope at which the linear recursion is stable; None if no power matters."""
     equation = Equation(algorithm)
     gammas = {node.gamma for node in equation.powers if isinstance(node, Power)}
     matters = curvature > 0 or equation.power_on_direction
     if not (matters and len(gammas) == 1 and all(isinstance(node, Power) for node in equation.powers)):
         return None
-    found = _Radii(equation, modes, curvature, mix_every)
+    found = _Radii(equation, modes, curvature, communication_period)
     slopes = np.geomspace(FLAT, 1 / FLAT, 49)
     for _ in range(3):  # each grid 48 times as fine as the one before
         calm = (found.over(slopes) < 1).all(axis=1) & (found.means(slopes) <= 1 + ROUNDING)

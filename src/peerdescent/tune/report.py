@@ -13,18 +13,18 @@ from typing import Any, Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from peerdescent import toml
-from peerdescent.engine.folder import environment
-from peerdescent.files import write_atomically
+from peerdescent._util import toml
+from peerdescent._util.files import write_atomically
 from peerdescent.report import blocks, drawing
 from peerdescent.report.page import TableBlock
 from peerdescent.report.tables import ABSENT, with_spread
+from peerdescent.runs.folder import environment
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning
 
 QUANTITIES = {"loss": ("loss", 1.0), "accuracy": ("accuracy (%)", 100.0)}
 """How numbers are called, and what they are multiplied by."""
 WIDE = 5.0
-"""Losses further apart than by this factor are drawn on a logarithmic axis."""
+"""Recovery further apart than by this factor are drawn on a logarithmic axis."""
 
 
 def write_report(tuning: Tuning, out: Path, command: str) -> None:
@@ -133,7 +133,7 @@ def figure(tuning: Tuning) -> Figure:
         _panel(axes, tuning, key)
     handles, labels = drawn.axes[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-    drawing.settle(drawn)
+    drawing.finalize_layout(drawn)
     return drawn
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peerdescent.engine.metrics import Row
 from peerdescent.experiments import Experiment
+from peerdescent.runs.metrics import Row
 from peerdescent.tune.search import Budget
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import qmc
 
-from peerdescent.checks import whole
+from peerdescent._util.validation import whole
 from peerdescent.data import stream
 from peerdescent.errors import InputError
 from peerdescent.tune.space import Numbers, Point, Space

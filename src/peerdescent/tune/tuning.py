@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from peerdescent import theory, toml
+from peerdescent import theory
+from peerdescent._util import toml
+from peerdescent._util.files import write_atomically
+from peerdescent._util.validation import whole
 from peerdescent.algorithms import Algorithm
-from peerdescent.checks import whole
-from peerdescent.engine.folder import LEFTOVERS, MARK, claim, mark
-from peerdescent.engine.train import check
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment, pool
-from peerdescent.files import write_atomically
+from peerdescent.runs.folder import LEFTOVERS, MARK, claim, mark
+from peerdescent.training.train import check
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
 from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
 from peerdescent.tune.space import Point, Space
@@ -37,7 +38,7 @@ class Run:
         return out / self.place
 
 
-Watch = Callable[[str, Sequence[Run]], Callable[[Run, int], None]]
+OnProgress = Callable[[str, Sequence[Run]], Callable[[Run, int], None]]
 """Told of a stage and its runs, gives what hears how far each of them is."""
 
 
@@ -48,7 +49,7 @@ def tune(
     jobs: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    watch: Watch = lambda stage, runs: lambda run, k: None,
+    watch: OnProgress = lambda stage, runs: lambda run, k: None,
 ) -> Tuning:
     """Find good values for every method of an experiment, and measure them on seeds that the search has not seen.
 
@@ -81,7 +82,7 @@ def tune(
 class _Search:
     """The methods' searches, in step with each other so that their trials can share the processors."""
 
-    def __init__(self, experiment: Experiment, out: Path, budget: Budget, jobs: int, watch: Watch) -> None:
+    def __init__(self, experiment: Experiment, out: Path, budget: Budget, jobs: int, watch: OnProgress) -> None:
         self.experiment, self.out, self.budget, self.jobs, self.watch = experiment, out, budget, jobs, watch
         self.graph = experiment.make_graph()
         self.spaces = {name: Space.of(name, experiment.make_algorithm(name)) for name in experiment.algorithms}
@@ -101,7 +102,7 @@ class _Search:
             for name, space in self.spaces.items()
         }
         trials = {name: self._trials(name, proposal, this) for name, proposal in proposals.items()}
-        self._carry_out(f"round {this.number}", [run for own in trials.values() for runs in own for run in runs])
+        self._execute(f"round {this.number}", [run for own in trials.values() for runs in own for run in runs])
         for name, own in trials.items():
             self._take(name, this, proposals[name], own)
         text = "".join(json.dumps(line) + "\n" for line in self.lines)
@@ -116,7 +117,7 @@ class _Search:
             for name, one in winners.items()
         }
         places = {run.place: run for runs in (*own.values(), *tuned.values()) for run in runs}
-        self._carry_out("fresh seeds", list(places.values()))
+        self._execute("fresh seeds", list(places.values()))
         methods = [self._tuned(name, own[name], winners.get(name), tuned.get(name, [])) for name in self.spaces]
         measuring = read_cost([run.folder(self.out) for run in places.values()], self.graph.n)
         return Tuning(self.experiment, self.budget, self.tuning_seeds, self.fresh_seeds, methods, measuring)
@@ -157,8 +158,8 @@ class _Search:
         experiment = with_values(self.experiment, {name: self.spaces[name].at(point)})
         return Run(replace(experiment, seed=seed, **keys), place)
 
-    def _carry_out(self, stage: str, runs: Sequence[Run]) -> None:
-        pool.carry_out(runs, self.out, self.jobs, self.watch(stage, runs))
+    def _execute(self, stage: str, runs: Sequence[Run]) -> None:
+        pool.execute(runs, self.out, self.jobs, self.watch(stage, runs))
 
     def _ends(self, runs: Sequence[Run]) -> Ends:
         return read_ends([run.folder(self.out) for run in runs])

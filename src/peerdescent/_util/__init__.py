@@ -1,0 +1,1 @@
+"""Small helpers that every package may use: validation, files, cache, TOML, numbers."""

@@ -1,0 +1,1 @@
+"""The processes of a run: placement, exchange, process group, rendezvous, heartbeat, launcher."""

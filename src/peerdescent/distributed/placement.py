@@ -1,0 +1,140 @@
+"""Which agents live in which process, and whose rows a process must send and receive."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from peerdescent.errors import InputError
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Agents 0, …, n−1 in contiguous blocks over processes, as evenly as can be: larger blocks first.
+
+    Where processes were lost, the blocks keep the `sizes` they had.
+
+    >>> placement = Placement(agents=10, processes=3)
+    >>> [placement.block(process) for process in range(3)]
+    [range(0, 4), range(4, 7), range(7, 10)]
+    >>> placement.owner(6), placement.local(6)
+    (1, 2)
+    >>> Placement(agents=6, processes=2, sizes=(2, 4)).block(1)
+    range(2, 6)
+    """
+
+    agents: int
+    processes: int
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise InputError(f"{self.processes} processes: expected at least 1.")
+        if self.processes > self.agents:
+            raise InputError(
+                f"{self.processes} processes for {self.agents} agents: each process hosts at least one agent, "
+                f"use at most {self.agents}."
+            )
+
+    @cached_property
+    def _bounds(self) -> tuple[int, ...]:
+        """Where the blocks begin, and the end."""
+        size, larger = divmod(self.agents, self.processes)
+        even = tuple(size + (process < larger) for process in range(self.processes))
+        return tuple(accumulate(self.sizes or even, initial=0))
+
+    def block(self, process: int) -> range:
+        """The agents that a process hosts."""
+        return range(self._bounds[process], self._bounds[process + 1])
+
+    def owner(self, agent: int) -> int:
+        """The process that hosts an agent."""
+        return bisect_right(self._bounds, agent) - 1
+
+    def local(self, agent: int) -> int:
+        """An agent's row within its process."""
+        return agent - self.block(self.owner(agent)).start
+
+
+@dataclass(frozen=True)
+class ExchangePlan:
+    """Whose rows one process holds, sends and receives, in one kind of exchange.
+
+    The rows held are those of the agents hosted here and of all that they hear, in the agents' order; so the own
+    rows lie together, and so do those that come from one other process.
+
+    Args:
+        own: the agents hosted here.
+        received: agents hosted elsewhere whose rows are needed here, by the process that hosts them.
+        sent: agents hosted here whose rows are needed elsewhere, by the process that needs them.
+    """
+
+    own: range
+    received: dict[int, tuple[int, ...]]
+    sent: dict[int, tuple[int, ...]]
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """The agents whose rows are held here, in order."""
+        return tuple(sorted({*self.own, *(agent for agents in self.received.values() for agent in agents)}))
+
+    @cached_property
+    def first(self) -> int:
+        """The row of the first own agent."""
+        return self.rows.index(self.own.start)
+
+    @property
+    def own_rows(self) -> slice:
+        """The rows of the agents hosted here."""
+        return slice(self.first, self.first + len(self.own))
+
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The processes that rows are exchanged with."""
+        return tuple(sorted({*self.received, *self.sent}))
+
+    def rows_of(self, agents: tuple[int, ...]) -> slice | list[int]:
+        """Where these agents' rows are held: a slice if they lie together."""
+        places = [self.rows.index(agent) for agent in agents]
+        together = places == list(range(places[0], places[0] + len(places)))
+        return slice(places[0], places[-1] + 1) if together else places
+
+
+def neighbour_plan(placement: Placement, process: int, pairs: Iterable[tuple[int, int]]) -> ExchangePlan:
+    """Everyone hears its neighbours: the exchange behind L·a and W·a.
+
+    Args:
+        placement: who lives where.
+        process: the process whose plan it is.
+        pairs: the edges, in any direction.
+
+    >>> plan = neighbour_plan(Placement(4, 2), 0, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> plan.received, plan.sent, plan.rows
+    ({1: (2, 3)}, {1: (0, 1)}, (0, 1, 2, 3))
+    """
+    own = placement.block(process)
+    received: dict[int, set[int]] = {}
+    sent: dict[int, set[int]] = {}
+    for one, other in pairs:
+        for here, there in ((one, other), (other, one)):
+            if here in own and there not in own:
+                peer = placement.owner(there)
+                received.setdefault(peer, set()).add(there)
+                sent.setdefault(peer, set()).add(here)
+    return ExchangePlan(own, _in_order(received), _in_order(sent))
+
+
+def all_agents_plan(placement: Placement, process: int) -> ExchangePlan:
+    """Everyone hears all_agents: the exchange behind the mean of all rows."""
+    own = placement.block(process)
+    others = [peer for peer in range(placement.processes) if peer != process]
+    return ExchangePlan(
+        own, {peer: tuple(placement.block(peer)) for peer in others}, {peer: tuple(own) for peer in others}
+    )
+
+
+def _in_order(agents: dict[int, set[int]]) -> dict[int, tuple[int, ...]]:
+    return {peer: tuple(sorted(agents[peer])) for peer in sorted(agents)}

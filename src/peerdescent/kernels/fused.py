@@ -1,0 +1,96 @@
+"""The fast path: a recorded step as compiled passes over memory, taken apart around its messages."""
+
+from __future__ import annotations
+
+import torch
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms.state import State
+from peerdescent.distributed.exchange import Exchange
+from peerdescent.expressions import Array
+from peerdescent.kernels.kernel import Kernel
+from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
+from peerdescent.tracing.message_schedule import POINT, Message, plan_step
+from peerdescent.tracing.recording import GRADIENT, record
+
+
+class CompiledUpdate:
+    """The fast path: the step recorded once, written as C, compiled, and run in place.
+
+    With all agents at hand it is one pass over memory. Where agents live in several processes it is taken apart
+    around its messages: those that do not need the gradient leave in `begin` and travel while it is computed.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        state: State,
+        network: MemoryNetwork,
+        threads: int = 1,
+        gradient: torch.Tensor | None = None,
+    ) -> None:
+        self.algorithm, self.state = algorithm, state
+        self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
+        point, outputs = record(algorithm, tuple(state), network.local, network.rounded)
+        self._schedule = plan_step(point, outputs, tuple(state), isinstance(network, BlockNetwork))
+        self._exchanges: dict[str, Exchange] = {}
+        arrays = {**state, GRADIENT: self.gradient}
+        if not isinstance(point, Array):
+            arrays[POINT] = torch.empty_like(state["x"])
+        for message in self._schedule.messages:
+            assert isinstance(network, BlockNetwork)
+            exchange = self._exchanges[message.array] = network.exchange(state["x"], message.all_agents)
+            if message.array in arrays:
+                exchange.own.copy_(arrays[message.array])
+            arrays[message.array] = exchange.own  # with the rows of others before and after it
+        state.update({name: arrays[name] for name in state})
+        self._point = arrays[point.name if isinstance(point, Array) else POINT]
+        self._kernels = {
+            message.array: Kernel({message.array: message.source}, arrays, network, threads)
+            for message in self._schedule.messages
+            if message.source is not None
+        }
+        if not isinstance(point, Array):
+            self._kernels[POINT] = Kernel({POINT: self._schedule.point}, arrays, network, threads)
+        self._update = Kernel(self._schedule.outputs, arrays, network, threads)
+        self._under_way: set[str] = set()
+        self.description = f"compiled ({threads} thread{'s' * (threads > 1)})"
+
+    def begin(self, k: int) -> torch.Tensor:
+        """Compute the point, unless it is x itself; what can be sent already leaves."""
+        self._numbers = self.algorithm.hyperparameters(k)
+        self._dispatch(self._schedule.for_point)
+        if POINT in self._kernels:
+            self._await(tuple(self._under_way))
+            self._kernels[POINT](self._numbers)
+        self._dispatch(self._schedule.early)
+        return self._point
+
+    def finish(self, k: int) -> None:
+        """Send what needed the gradient, await all messages, and update."""
+        self._dispatch(self._schedule.late)
+        self._await(tuple(self._under_way))
+        self._update(self._numbers)
+
+    def set_hyperparameters(self, algorithm: Algorithm, k: int) -> None:
+        """The update is computed with the new numbers."""
+        self.algorithm, self._numbers = algorithm, algorithm.hyperparameters(k)
+
+    def wait(self) -> None:
+        """Await the messages that are under way."""
+        self._await(tuple(self._under_way))
+
+    def _dispatch(self, messages: tuple[Message, ...]) -> None:
+        """Compute what is sent, in its own place, and send it; each as soon as what it needs has come."""
+        for message in messages:
+            self._await(message.needs)
+            if message.source is not None:
+                self._kernels[message.array](self._numbers)
+            self._under_way.add(message.array)
+            self._exchanges[message.array].start()
+
+    def _await(self, arrays: tuple[str, ...]) -> None:
+        for array in arrays:
+            if array in self._under_way:
+                self._under_way.discard(array)
+                self._exchanges[array].wait()

@@ -1,0 +1,60 @@
+"""A compiled pass over arrays: C text, its library, and the pointers it is called with."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from peerdescent.expressions import Expression
+from peerdescent.kernels.codegen import Source, generate, power_table
+from peerdescent.kernels.compiler import load
+from peerdescent.mixing.network import MemoryNetwork
+
+CACHE_BYTES = 192 * 1024
+"""What a block of columns of all arrays and scratch may take: less than common second-level caches hold."""
+
+
+class Kernel:
+    """A compiled pass over named arrays, split by columns among threads."""
+
+    def __init__(
+        self,
+        outputs: Mapping[str, Expression],
+        arrays: Mapping[str, torch.Tensor],
+        network: MemoryNetwork,
+        threads: int,
+    ) -> None:
+        x = arrays["x"]
+        n, p = x.shape
+        real, c_real = ("double", ctypes.c_double) if x.dtype == torch.float64 else ("float", ctypes.c_float)
+        self._source: Source = generate(outputs, real)
+        self._function = load(self._source.text).kernel
+        self._function.restype = None
+        per_column = n * x.element_size() * (len(self._source.arrays) + self._source.scratch_rows)
+        width = max(64, min(p, CACHE_BYTES // per_column) // 32 * 32)
+        tables = [number for gamma in self._source.gammas for number in power_table(gamma, real)]
+        self._numbers = (ctypes.c_double * max(1, len(self._source.scalars)))()
+        self._kept = [arrays[name] for name in self._source.arrays], network
+        pointers = (ctypes.c_void_p * len(self._source.arrays))(*(a.data_ptr() for a in self._kept[0]))
+        common = (pointers, self._numbers, (c_real * max(1, len(tables)))(*tables))
+        listed = (network.laplacian_matrix, network.disagreement_matrix, network.all_agents)
+        matrices = tuple(ctypes.byref(matrix.struct) for matrix in listed)
+        self._scratch = torch.empty(threads, max(1, self._source.scratch_rows) * n * width, dtype=x.dtype)
+        bounds = [min(p, (p * t // threads + width - 1) // width * width) for t in range(threads)] + [p]
+        self._calls = [
+            (*(ctypes.c_long(value) for value in (n, p, bounds[t], bounds[t + 1], width)), *common, *matrices,
+             ctypes.c_void_p(self._scratch[t].data_ptr()))
+            for t in range(threads)
+        ]  # fmt: skip
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def __call__(self, numbers: dict[str, float]) -> None:
+        for i, name in enumerate(self._source.scalars):
+            self._numbers[i] = numbers[name]
+        if self._pool is None:
+            self._function(*self._calls[0])
+        else:
+            list(self._pool.map(lambda call: self._function(*call), self._calls))

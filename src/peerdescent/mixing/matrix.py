@@ -1,0 +1,70 @@
+"""A sparse matrix with zero row sums, as tensors and compiled kernels use it."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+
+from peerdescent.distributed.placement import ExchangePlan
+
+DENSE_UP_TO = 64
+"""Agents up to which the eager product uses a dense matrix."""
+
+
+class MatrixStruct(ctypes.Structure):
+    """A sparse matrix as the compiled kernels read it."""
+
+    _fields_ = (("start", ctypes.c_void_p), ("column", ctypes.c_void_p), ("value", ctypes.c_void_p))
+
+
+class Matrix:
+    """A matrix with zero row sums, L or I−W, ready for tensors of one dtype and device, and for compiled kernels.
+
+    Its product is taken over differences of rows, Σ_j m_ij (a_j − a_i): rounding is then relative to the
+    disagreement, not to a itself, and equal rows give exactly zero. With a plan it is the part for the agents
+    hosted here, on the rows that the plan holds; sums are taken in the same order as over all agents.
+    """
+
+    def __init__(
+        self, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device, plan: ExchangePlan | None = None
+    ) -> None:
+        others = scipy.sparse.csr_array(scipy.sparse.diags_array(csr.diagonal()) - csr)
+        others.eliminate_zeros()
+        others.sort_indices()
+        columns: NDArray[Any] = others.indices
+        if plan is not None:
+            own = slice(plan.own.start, plan.own.stop)
+            csr, others = csr[own][:, list(plan.rows)], others[own]
+            columns = np.searchsorted(plan.rows, others.indices) - plan.first  # counted from the first own row
+        self._operator = _operator(csr, dtype, device)
+        real = np.float64 if dtype == torch.float64 else np.float32
+        self._parts = (others.indptr.astype(np.int32), columns.astype(np.int32), others.data.astype(real))
+        self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts))
+
+    def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
+        return self._operator @ (a - a[:1])
+
+
+class AllAgents:
+    """All agents' rows, as compiled kernels read them for the mean: numbered from the first own one."""
+
+    def __init__(self, agents: int, first: int = 0) -> None:
+        self._parts = np.array([0, agents], dtype=np.int32), np.arange(agents, dtype=np.int32) - np.int32(first)
+        self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts), None)
+
+
+def _operator(csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if csr.shape[1] <= DENSE_UP_TO:
+        return torch.tensor(csr.toarray(), dtype=dtype, device=device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse")  # torch calls its sparse matrices a beta
+        csr = scipy.sparse.csr_array(csr)
+        start, column = torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices)
+        value = torch.from_numpy(csr.data).to(dtype)
+        return torch.sparse_csr_tensor(start, column, value, csr.shape, device=device)

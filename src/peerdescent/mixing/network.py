@@ -1,0 +1,142 @@
+"""L·a, W·a and the mean for the agents of this process: all of them, or a block."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import scipy.sparse
+import torch
+
+from peerdescent.distributed.exchange import Exchange
+from peerdescent.distributed.placement import ExchangePlan, Placement, all_agents_plan, neighbour_plan
+from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.mixing.matrix import AllAgents, Matrix
+from peerdescent.mixing.weights import MixingWeights
+
+
+@dataclass
+class MemoryNetwork:
+    """All agents in one process: a message is a row of the same matrix."""
+
+    laplacian_matrix: Matrix
+    disagreement_matrix: Matrix
+    all_agents: AllAgents
+    rounded: bool = False
+    """Messages travel in half the bits; an agent compares what it hears with what it says, so sums stay zero."""
+    local: bool = False
+    """No message travels: L = 0 and W = I."""
+
+    def without_messages(self) -> MemoryNetwork:
+        """The same agents, each by itself."""
+        return replace(self, local=True)
+
+    def begin(self) -> None:
+        """A new iteration begins."""
+
+    def laplacian(self, a: torch.Tensor) -> torch.Tensor:
+        """L·a."""
+        return torch.zeros_like(a) if self.local else self.laplacian_matrix @ self._heard(a)
+
+    def disagreement(self, a: torch.Tensor) -> torch.Tensor:
+        """(I−W)·a."""
+        return torch.zeros_like(a) if self.local else self.disagreement_matrix @ self._heard(a)
+
+    def mix(self, a: torch.Tensor) -> torch.Tensor:
+        """W·a."""
+        return a - self.disagreement(a)
+
+    def mean(self, a: torch.Tensor) -> torch.Tensor:
+        """The mean of all rows, in every row."""
+        return self._all(a).mean(dim=0, keepdim=True).expand_as(a)
+
+    def _heard(self, a: torch.Tensor) -> torch.Tensor:
+        """The rows that the matrices are for, as they travel."""
+        return a.to(torch.bfloat16).to(a.dtype) if self.rounded else a
+
+    def _all(self, a: torch.Tensor) -> torch.Tensor:
+        """The rows of all agents."""
+        return a
+
+
+@dataclass
+class BlockNetwork(MemoryNetwork):
+    """The agents of one process among several: rows of others come by exchange.
+
+    Given a group and the plans, it makes the exchanges that compiled updates drive themselves; asked for L·a, W·a
+    or the mean of a tensor, it exchanges at once and waits.
+    """
+
+    group: ProcessGroup = field(kw_only=True)
+    neighbours: ExchangePlan = field(kw_only=True)
+    others: ExchangePlan = field(kw_only=True)
+    """The plan for the mean: everyone hears everyone."""
+
+    def __post_init__(self) -> None:
+        self._exchanges: list[Exchange] = []
+        self._done: dict[tuple[int, bool], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def exchange(self, like: torch.Tensor, all_agents: bool) -> Exchange:
+        """A new exchange for rows like these, with all agents or with neighbours."""
+        plan = self.others if all_agents else self.neighbours
+        message_dtype = torch.bfloat16 if self.rounded and not all_agents else None
+        tag = self.group.tag()
+        make = partial(Exchange, plan, like.shape[1], like.dtype, tag, message_dtype, self.group.traffic)
+        if shared_memory := self.group.shared_memory(tag):
+            shared: Exchange | None = None
+            with suppress(OSError):  # not enough memory for it, which all must know
+                shared = make(shared_memory)
+            if self.group.all_true(shared is not None) and shared is not None:
+                return shared
+        return make()
+
+    def begin(self) -> None:
+        """A new iteration begins: its messages are the same as those of the one before, with new rows."""
+        self._done.clear()
+
+    def _heard(self, a: torch.Tensor) -> torch.Tensor:
+        return self._exchanged(super()._heard(a), a, False)
+
+    def _all(self, a: torch.Tensor) -> torch.Tensor:
+        return self._exchanged(a, a, True)
+
+    def _exchanged(self, sent: torch.Tensor, a: torch.Tensor, all_agents: bool) -> torch.Tensor:
+        """The rows of a and of those heard; what was sent once in an iteration is not sent again."""
+        if (id(a), all_agents) not in self._done:
+            if len(self._exchanges) == len(self._done):
+                self._exchanges.append(self.exchange(a, all_agents))
+            exchange = self._exchanges[len(self._done)]
+            exchange.own.copy_(sent)
+            exchange.start()
+            exchange.wait()
+            self._done[id(a), all_agents] = a, exchange.rows  # a is kept alive, so that its id stays its own
+        return self._done[id(a), all_agents][1]
+
+
+def make_network(
+    weights: MixingWeights,
+    dtype: torch.dtype,
+    device: torch.device,
+    message_dtype: str = "full",
+    group: ProcessGroup | None = None,
+    placement: Placement | None = None,
+) -> MemoryNetwork:
+    """The exchange for tensors of this dtype and device: of all agents, or of this process's part of them."""
+    L, n = weights.laplacian, weights.graph.n
+    disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(n) - weights.mixing)
+    rounded = message_dtype == "bf16"
+    if group is None or group.size == 1:
+        matrices = Matrix(L, dtype, device), Matrix(disagreement, dtype, device)
+        return MemoryNetwork(*matrices, AllAgents(n), rounded)
+    placement = placement or Placement(n, group.size)
+    plan = neighbour_plan(placement, group.rank, weights.graph.edges)
+    return BlockNetwork(
+        Matrix(L, dtype, device, plan),
+        Matrix(disagreement, dtype, device, plan),
+        AllAgents(n, plan.own.start),
+        rounded,
+        group=group,
+        neighbours=plan,
+        others=all_agents_plan(placement, group.rank),
+    )

@@ -1,0 +1,51 @@
+"""The weights of a run: L, W, their spectrum, and what had to be changed for the method to work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import scipy.sparse
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.errors import InputError
+from peerdescent.graphs import Graph, Spectrum, spectrum
+
+MATCHED = "matched"
+"""The Laplacian (I−W)/(αη), with which ηαL = I−W."""
+
+
+@dataclass(frozen=True)
+class MixingWeights:
+    """A graph with the L and W that a run uses, and their spectrum."""
+
+    graph: Graph
+    laplacian: scipy.sparse.csr_array
+    mixing: scipy.sparse.csr_array
+    spectrum: Spectrum
+    notes: tuple[str, ...] = ()
+    """What had to be changed for the method to work, in sentences."""
+
+    @classmethod
+    def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:
+        """L and W of the kinds asked for, L = (I−W)/(αη) for "matched"; (I+W)/2 where the method needs it."""
+        W = graph.mixing(mixing)
+        L = _matched(W, algorithm) if laplacian == MATCHED else graph.laplacian(laplacian)
+        spectral = spectrum(L, W)
+        if algorithm.mixing(spectral.lambda_min) == "as-is":
+            return cls(graph, L, W, spectral)
+        note = (
+            f"λmin(W) = {spectral.lambda_min:.3f} is too low for {type(algorithm).__name__}: "
+            "it mixes with (I+W)/2 instead of W."
+        )
+        lazy = scipy.sparse.csr_array((scipy.sparse.eye_array(graph.n) + W) / 2)
+        lazy.sort_indices()
+        return cls(graph, L, lazy, spectrum(L, lazy), (note,))
+
+
+def _matched(W: scipy.sparse.csr_array, algorithm: Algorithm) -> scipy.sparse.csr_array:
+    """(I−W)/(αη), with αη as at the start; I−W for methods that have no such product."""
+    h = algorithm.hyperparameters(0)
+    step = h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0
+    if step == 0:
+        raise InputError("laplacian = 'matched' divides by αη, which is 0: set alpha and eta above 0, or another kind.")
+    return scipy.sparse.csr_array((scipy.sparse.eye_array(W.shape[0]) - W) / step)

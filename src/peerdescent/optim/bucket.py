@@ -1,0 +1,107 @@
+"""One agent's parameters as a row of its method's state: what an optimizer needs, bucket by bucket."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms.state import initial_state
+from peerdescent.errors import InputError
+from peerdescent.kernels.update import make_update
+from peerdescent.mixing.network import MemoryNetwork
+
+
+class Bucket:
+    """Some parameters, moved into one row that a method updates in place; they become views of it.
+
+    Messages of the next iteration leave at the end of `step`, as far as they do not need its gradient.
+
+    Args:
+        parameters: of one dtype, on the processor.
+        algorithm: the method.
+        network: this agent among its neighbours.
+        kernel: how the update is carried out.
+        communication_period: messages travel in every so many-th iteration.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[torch.Tensor],
+        algorithm: Algorithm,
+        network: MemoryNetwork,
+        kernel: str = "auto",
+        communication_period: int = 1,
+    ) -> None:
+        self.parameters, self.algorithm, self.k = list(parameters), algorithm, 0
+        x = torch.cat([p.detach().reshape(-1) for p in self.parameters])[None]
+        x = network.mean(x) if algorithm.common_start else x
+        self.update = make_update(algorithm, initial_state(algorithm, x), network, kernel, 1, communication_period)
+        self._gradients = self._pieces(self.update.gradient)
+        point = self.update.begin(0)
+        self.at_x = point.data_ptr() == self.update.state["x"].data_ptr()
+        """Whether gradients are wanted at x itself."""
+        self._at = self.update.state["x"] if self.at_x else point.clone()
+        self.link()
+
+    def link(self) -> None:
+        """Make the parameters views of the point where the gradient is wanted."""
+        for parameter, piece in zip(self.parameters, self._pieces(self._at), strict=True):
+            parameter.data = piece
+
+    def memory(self) -> dict[str, list[torch.Tensor]]:
+        """What is kept besides the parameters, as views in their shapes, by name."""
+        names = [name for name in self.update.state if name != "x" or not self.at_x]
+        return {name: self._pieces(self.update.state[name]) for name in names}
+
+    def solution(self) -> list[torch.Tensor]:
+        """x in the parameters' shapes."""
+        return self._pieces(self.update.state["x"])
+
+    def step(self, algorithm: Algorithm) -> None:
+        """One iteration with the parameters' gradients and with the numbers of this variant of the method."""
+        given = [(piece, p.grad) for piece, p in zip(self._gradients, self.parameters, strict=True)]
+        present = [(piece, grad) for piece, grad in given if grad is not None]
+        if len(present) < len(given):
+            self.update.gradient.zero_()
+        if any(grad.is_sparse for _, grad in present):
+            raise InputError("a parameter has a sparse gradient: decentralized methods need dense ones (sparse=False).")
+        if present:
+            pieces, grads = zip(*present, strict=True)
+            torch._foreach_copy_(pieces, grads)
+        self.update.set_hyperparameters(algorithm, self.k)
+        self.update.finish(self.k)
+        self.k += 1
+        self.begin()
+
+    def begin(self) -> None:
+        """Send what can be sent, and show the point where the next gradient is wanted."""
+        point = self.update.begin(self.k)
+        if point.data_ptr() != self._at.data_ptr():
+            self._at.copy_(point)
+
+    def restart(self, k: int, memory: Mapping[str, Sequence[torch.Tensor]]) -> None:
+        """Go on at iteration k from the parameters as they are and from what was kept."""
+        self.update.wait()
+        for name, pieces in self.memory().items():
+            for piece, value in zip(pieces, memory[name], strict=True):
+                piece.copy_(value)
+        self.k = k
+        self.begin()
+
+    def _pieces(self, row: torch.Tensor) -> list[torch.Tensor]:
+        sizes = [p.numel() for p in self.parameters]
+        return [piece.view(p.shape) for piece, p in zip(torch.split(row[0], sizes), self.parameters, strict=True)]
+
+
+def with_numbers(algorithm: Algorithm, numbers: dict[str, Any]) -> Algorithm:
+    """The method with other numbers; the same object if they are the same."""
+    if all(getattr(algorithm, name) == value for name, value in numbers.items()):
+        return algorithm
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what construction warns of was said at the first one
+        return replace(algorithm, **numbers)

@@ -1,0 +1,224 @@
+"""Any method as a torch optimizer: one agent per process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypedDict, overload
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from typing_extensions import Unpack
+
+from peerdescent import graphs
+from peerdescent._util.validation import whole
+from peerdescent.algorithms import Algorithm
+from peerdescent.distributed.process_group import ProcessGroup, default_process_group
+from peerdescent.errors import InputError
+from peerdescent.graphs import Graph
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.optim.bucket import Bucket, with_numbers
+from peerdescent.training.settings import MESSAGE_DTYPES
+
+Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]]
+STARTS = ("own", "shared")
+
+
+class Options(TypedDict, total=False):
+    """What every optimizer here takes besides its method's numbers.
+
+    laplacian, mixing: the kinds of L and W, as in experiments ("metropolis").
+    communication_period: messages travel in every so many-th step (1).
+    message_dtype: "full", or "bf16" for half the bytes.
+    start: "own" keeps every agent's parameters, "shared" gives all agents those of the first ("own").
+    kernel: "auto", "compiled" or "plain".
+    """
+
+    laplacian: str
+    mixing: str
+    communication_period: int
+    message_dtype: str
+    start: str
+    kernel: str
+
+
+class Decentralized(torch.optim.Optimizer):
+    """Any method of the library, or of one's own, as an optimizer.
+
+    Each parameter group is a row of its own and may have its own numbers: `lr` (the method's η, or the weight of its
+    gradient) and the method's other rates under their names. Numbers can be changed between steps, by LR schedulers or
+    by hand; rates given as schedules follow their own course and stay out of the groups.
+
+    Args:
+        params: parameters or parameter groups, of one dtype per group, on the processor.
+        graph: who talks to whom, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
+        algorithm: the method.
+        **options: see `Options`.
+
+    >>> from peerdescent.algorithms import make
+    >>> model = nn.Linear(2, 1)
+    >>> opt = Decentralized(model.parameters(), "complete:1", make("d-sgd-1", eta=0.1))
+    >>> model(torch.ones(1, 2)).sum().backward()
+    >>> before = model.bias.item()
+    >>> opt.step()
+    >>> round(before - model.bias.item(), 6)
+    0.1
+    """
+
+    def __init__(self, params: Parameters, graph: object, algorithm: Algorithm, **options: Unpack[Options]) -> None:
+        _check(options)
+        self.algorithm, self.graph = algorithm, graphs.as_graph(graph)
+        self._group = _process_group(self.graph)
+        self._names = {name: _key(name, algorithm) for name in _numbers(algorithm)}
+        super().__init__(params, {key: getattr(algorithm, name) for name, key in self._names.items()})
+        if options.get("start", "own") == "shared" and self._group is not None:
+            for parameter in (p for group in self.param_groups for p in group["params"]):
+                dist.broadcast(parameter.data, 0)
+        weights = MixingWeights.build(
+            self.graph, options.get("laplacian", "metropolis"), options.get("mixing", "metropolis"), algorithm
+        )
+        self.notes = weights.notes
+        self._buckets = [self._bucket(group, weights, options) for group in self.param_groups]
+        self._show()
+
+    def _bucket(self, group: dict[str, Any], weights: MixingWeights, options: Options) -> Bucket:
+        parameters: list[torch.Tensor] = group["params"]
+        kinds = {(str(p.dtype), p.device.type) for p in parameters}
+        if len(kinds) > 1 or parameters[0].device.type != "cpu" or not parameters[0].is_floating_point():
+            found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
+            raise InputError(f"a parameter group holds {found}: expected one kind of real numbers, on the processor.")
+        network = make_network(
+            weights, parameters[0].dtype, parameters[0].device, options.get("message_dtype", "full"), self._group
+        )
+        method = self._variant(group)
+        return Bucket(
+            parameters, method, network, options.get("kernel", "auto"), options.get("communication_period", 1)
+        )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As in torch, but only at construction: later, the other agents would not know of it."""
+        if hasattr(self, "_buckets"):
+            raise InputError("a parameter group cannot be added later: make a new optimizer, in all processes.")
+        super().add_param_group(param_group)
+
+    @overload
+    def step(self, closure: None = ...) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """One iteration with the gradients at hand; parameters without one count as having a zero gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group, bucket in zip(self.param_groups, self._buckets, strict=True):
+            bucket.step(self._variant(group))
+            group["step"] = bucket.k
+        return loss
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Take the parameters as they are now for x and send them anew; in all processes together."""
+        for group, bucket in zip(self.param_groups, self._buckets, strict=True):
+            memory = bucket.memory()
+            if "x" in memory:  # the parameters are views of another point
+                memory["x"] = [p.detach().clone() for p in group["params"]]
+            bucket.restart(group["step"], memory)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where a saved optimizer stood; load the model first, and both in all processes together."""
+        super().load_state_dict(state_dict)
+        with torch.no_grad():
+            for group, bucket in zip(self.param_groups, self._buckets, strict=True):
+                saved = {name: [self.state[p][name] for p in group["params"]] for name in bucket.memory()}
+                bucket.restart(group["step"], saved)
+        self._show()
+
+    def wait(self) -> None:
+        """Await the messages that are under way, all agents together: before the process group is destroyed."""
+        for bucket in self._buckets:
+            bucket.update.wait()
+        if self._group is not None:
+            dist.barrier()  # what this agent has sent has come
+
+    @contextmanager
+    def averaged(self, model: nn.Module | None = None) -> Iterator[None]:
+        """Within it the parameters are the mean over all agents, and so are the model's real-valued buffers.
+
+        All processes enter it together. What is under way is left alone, and all is put back at the end.
+        """
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        buffers = [b for b in model.buffers() if b.is_floating_point()] if model is not None else []
+        kept = [b.detach().clone() for b in buffers]
+        means = [self._mean(x) for bucket in self._buckets for x in bucket.solution()]
+        try:
+            for parameter, mean in zip(parameters, means, strict=True):
+                parameter.data = mean
+            for buffer in buffers:
+                buffer.copy_(self._mean(buffer))
+            yield
+        finally:
+            for bucket in self._buckets:
+                bucket.link()
+            for buffer, value in zip(buffers, kept, strict=True):
+                buffer.copy_(value)
+
+    def bytes_sent(self) -> int:
+        """What this agent has sent to its neighbours so far."""
+        return 0 if self._group is None else self._group.traffic.bytes_sent
+
+    def _mean(self, a: torch.Tensor) -> torch.Tensor:
+        mean = a.detach().clone(memory_format=torch.contiguous_format)
+        if self._group is not None:
+            dist.all_reduce(mean)
+        return mean.div_(self.graph.n)
+
+    def _variant(self, group: dict[str, Any]) -> Algorithm:
+        """The method with this group's numbers."""
+        return with_numbers(self.algorithm, {name: float(group[key]) for name, key in self._names.items()})
+
+    def _show(self) -> None:
+        """Let the torch state of every parameter be views of what its method keeps."""
+        for group, bucket in zip(self.param_groups, self._buckets, strict=True):
+            group["step"] = bucket.k
+            for name, pieces in bucket.memory().items():
+                for parameter, piece in zip(group["params"], pieces, strict=True):
+                    self.state[parameter][name] = piece
+
+
+def _numbers(algorithm: Algorithm) -> list[str]:
+    """The rates that are plain numbers."""
+    return [name for name in algorithm.rates if isinstance(getattr(algorithm, name), float)]
+
+
+def _key(name: str, algorithm: Algorithm) -> str:
+    """A rate's name in a parameter group: the one that weighs the gradient is torch's lr."""
+    return "lr" if name == ("eta" if "eta" in algorithm.rates else algorithm.rates[0]) else name
+
+
+def _process_group(graph: Graph) -> ProcessGroup | None:
+    """The processes that torch.distributed knows of; None for one agent by itself."""
+    started = dist.is_available() and dist.is_initialized()
+    size = dist.get_world_size() if started else 1
+    if size != graph.n:
+        hint = "" if started else ": call torch.distributed.init_process_group first"
+        raise InputError(
+            f"the graph has {graph.n} agents and there {'is 1 process' if size == 1 else f'are {size} processes'}; "
+            f"an optimizer needs one process per agent{hint}."
+        )
+    return default_process_group() if size > 1 else None
+
+
+def _check(options: Options) -> None:
+    for name in options:
+        if name not in Options.__annotations__:
+            raise InputError(f"an optimizer has no option {name!r}: it has {', '.join(Options.__annotations__)}.")
+    if options.get("start", "own") not in STARTS:
+        raise InputError(f"start = {options['start']!r}: expected one of {', '.join(STARTS)}.")
+    if options.get("message_dtype", "full") not in MESSAGE_DTYPES:
+        raise InputError(f"message_dtype = {options['message_dtype']!r}: expected one of {', '.join(MESSAGE_DTYPES)}.")
+    whole("communication_period", options.get("communication_period", 1), 1)

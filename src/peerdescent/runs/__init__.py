@@ -1,0 +1,1 @@
+"""Run folders: reading and writing them."""

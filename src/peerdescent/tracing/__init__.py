@@ -1,0 +1,1 @@
+"""Recording a step: its equation, how many messages it sends, and when they leave."""

@@ -1,0 +1,112 @@
+"""When messages leave: a recorded step, taken apart where rows of other processes are needed.
+
+In one process a step is one fused pass. Among several, what is sent must be computed, sent and awaited before
+what needs it. The equations stay as they were, node by node, so that they are rounded alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+
+from peerdescent.expressions import Array, Expression, Mixed, walk
+from peerdescent.tracing.recording import GRADIENT
+
+POINT = "@point"
+"""The name of the point where the gradient is wanted; no state can be called that."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """An array whose rows other processes need."""
+
+    array: str
+    all_agents: bool
+    """Whether all agents need it, for a mean, or only neighbours."""
+    source: Expression | None
+    """What is sent; None for an array that is there anyway, a state or the gradient's point."""
+    needs: tuple[str, ...]
+    """The messages that must have come before it can be computed."""
+    late: bool
+    """Whether it must wait for the gradient."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A step in order: messages for the point, the point, early messages; with the gradient: late ones, the update."""
+
+    point: Expression
+    outputs: Mapping[str, Expression]
+    for_point: tuple[Message, ...]
+    early: tuple[Message, ...]
+    late: tuple[Message, ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All of them, in the order in which they leave."""
+        return self.for_point + self.early + self.late
+
+
+def plan_step(point: Expression, outputs: Mapping[str, Expression], states: Collection[str], apart: bool) -> Schedule:
+    """The order in which a step computes, sends and awaits; without messages unless agents live apart.
+
+    >>> x, g = Array("x"), Array(GRADIENT)
+    >>> schedule = plan_step(x, {"x": x - Mixed("laplacian", x) - Mixed("disagreement", g)}, ["x"], apart=True)
+    >>> [message.array for message in schedule.early], [message.array for message in schedule.late]
+    (['x'], ['@sent0'])
+    >>> print(schedule.outputs["x"])
+    ((x - laplacian(x)) - disagreement(@sent0))
+    """
+    writer = _Rewriter({*states, POINT}, apart)
+    new_point = writer.rewrite(point)
+    for_point = tuple(writer.messages)
+    if not isinstance(point, Array):
+        writer.known[id(point)] = Array(POINT)
+    new_outputs = {name: writer.rewrite(node) for name, node in outputs.items()}
+    rest = writer.messages[len(for_point) :]
+    early, late = (tuple(m for m in rest if m.late is when) for when in (False, True))
+    return Schedule(new_point, new_outputs, for_point, early, late)
+
+
+class _Rewriter:
+    """Equations in which, for agents that live apart, every exchange is of an array that is sent as a message."""
+
+    def __init__(self, at_hand: set[str], apart: bool) -> None:
+        self.at_hand, self.apart = at_hand, apart
+        self.messages: list[Message] = []
+        self.known: dict[int, Expression] = {}
+        self._sent: dict[tuple[int, bool], Message] = {}
+        self._kept: list[Expression] = []
+
+    def rewrite(self, node: Expression) -> Expression:
+        if id(node) not in self.known:
+            self._kept.append(node)  # alive, so that its id stays its own
+            if self.apart and isinstance(node, Mixed):
+                self.known[id(node)] = Mixed(node.kind, Array(self._message(node).array))
+            else:
+                parts = {f.name: getattr(node, f.name) for f in fields(node)}
+                changed = {name: self.rewrite(part) for name, part in parts.items() if isinstance(part, Expression)}
+                same = all(changed[name] is parts[name] for name in changed)
+                self.known[id(node)] = node if same else replace(node, **changed)
+        return self.known[id(node)]
+
+    def _message(self, node: Mixed) -> Message:
+        all_agents = node.kind == "mean"
+        key = (id(node.source), all_agents)
+        if key not in self._sent:
+            source = self.rewrite(node.source)
+            message = self._describe(source, all_agents)
+            self._sent[key] = message
+            self.messages.append(message)
+        return self._sent[key]
+
+    def _describe(self, source: Expression, all_agents: bool) -> Message:
+        if isinstance(source, Array) and source.name in self.at_hand and not all_agents:
+            return Message(source.name, False, None, (), False)
+        sent = {message.array: message for message in self.messages}
+        arrays = [node.source for node in walk(source) if isinstance(node, Mixed)]
+        needs = tuple(dict.fromkeys(array.name for array in arrays if isinstance(array, Array)))
+        leaves = {node.name for node in walk(source) if isinstance(node, Array)}
+        late = GRADIENT in leaves or any(sent[name].late for name in needs)
+        number = sum(message.source is not None for message in self.messages)
+        return Message(f"@sent{number}", all_agents, source, needs, late)

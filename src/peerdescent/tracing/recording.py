@@ -1,0 +1,114 @@
+"""A method's step, recorded: the equations it computes and the vectors it sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from peerdescent.algorithms import Algorithm, Step
+from peerdescent.algorithms.state import initial_state
+from peerdescent.expressions import Array, Constant, Expression, Mixed, MixKind, Rounded, Scalar
+
+GRADIENT = "@gradient"
+"""The name of the gradient in a recorded step; no state can be called that."""
+
+
+@dataclass
+class RecordingNetwork:
+    """Stands in for the network while a step is recorded."""
+
+    local: bool = False
+    """Record an iteration without messages: every agent by itself, L = 0 and W = I."""
+    rounded: bool = False
+    """Messages travel in half the bits; an agent compares what it hears with what it says."""
+    _said: dict[int, Rounded] = field(default_factory=dict)
+
+    def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
+        if self.local:
+            return Constant(0.0)
+        return Mixed(kind, self._said.setdefault(id(source), Rounded(source)) if self.rounded else source)
+
+    def laplacian(self, source: Expression) -> Expression:
+        """L·source."""
+        return self._over_edges("laplacian", source)
+
+    def disagreement(self, source: Expression) -> Expression:
+        """(I−W)·source."""
+        return self._over_edges("disagreement", source)
+
+    def mix(self, source: Expression) -> Expression:
+        """W·source."""
+        return source - self.disagreement(source)
+
+    def mean(self, source: Expression) -> Expression:
+        """The mean of all rows, in every row."""
+        return Mixed("mean", source)
+
+
+class RecordingError(RuntimeError):
+    """The step asks for more than arithmetic and cannot be recorded."""
+
+
+def record(
+    algorithm: Algorithm, names: tuple[str, ...], local: bool = False, rounded: bool = False
+) -> tuple[Expression, dict[str, Expression]]:
+    """The step as equations: the gradient's point, and the new value of every state."""
+    network = RecordingNetwork(local, rounded)
+    state = SimpleNamespace(**{name: Array(name) for name in names})
+    numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
+    try:
+        step = (algorithm.local_step if local else algorithm.step)(state, network, numbers)
+        point = next(step)
+        outputs = finish_step(step, algorithm.preprocess_gradient(Array(GRADIENT), network))
+    except (TypeError, AttributeError) as error:
+        raise RecordingError(f"the step of {type(algorithm).__name__} is not plain arithmetic: {error}") from error
+    return point, outputs
+
+
+def vectors_sent(algorithm: Algorithm) -> int:
+    """How many p-vectors an agent sends to each neighbour per iteration, counted on one tiny step.
+
+    >>> from peerdescent.algorithms import make
+    >>> vectors_sent(make("dsgpa-f-pb")), vectors_sent(make("dm-sgd")), vectors_sent(make("c-sgd"))
+    (1, 2, 0)
+    """
+    network = _CountingNetwork()
+    one = torch.ones(1, 1)
+    state = initial_state(algorithm, one)
+    step = algorithm.step(SimpleNamespace(**state), network, SimpleNamespace(**algorithm.hyperparameters(0)))
+    next(step)
+    finish_step(step, algorithm.preprocess_gradient(one, network))
+    return len({id(a) for a in network.sent})
+
+
+class _CountingNetwork:
+    """Passes everything through and keeps what was sent, alive, so that ids stay distinct."""
+
+    def __init__(self) -> None:
+        self.sent: list[torch.Tensor] = []
+
+    def laplacian(self, a: torch.Tensor) -> torch.Tensor:
+        self.sent.append(a)
+        return torch.zeros_like(a)
+
+    def disagreement(self, a: torch.Tensor) -> torch.Tensor:
+        return self.laplacian(a)
+
+    def mix(self, a: torch.Tensor) -> torch.Tensor:
+        return a - self.disagreement(a)
+
+    def mean(self, a: torch.Tensor) -> torch.Tensor:
+        return a
+
+
+def finish_step(step: Step, gradient: object) -> dict[str, Any]:
+    """Hand the gradient to a step that waits for it; returns the new state."""
+    try:
+        step.send(gradient)
+    except StopIteration as end:
+        new: dict[str, Any] = end.value
+        return new
+    raise TypeError("a step yields exactly once: the point where the gradient is wanted")

@@ -1,0 +1,109 @@
+"""How a method goes on without some of its agents: states to go back to, laws restored, agents that come back.
+
+Nothing here knows about processes: these are functions of the agents' rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from types import SimpleNamespace
+
+import torch
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms.state import State, initial_state
+from peerdescent.distributed.heartbeat import SnapshotId
+from peerdescent.graphs import Graph
+
+
+class Snapshots:
+    """The last one or two states of the agents hosted here, for going back to after a loss.
+
+    A state is kept before all processes wait for each other, and the one before is forgotten after it. So whoever
+    is lost and whenever, the oldest of everyone's newest states is one that all of them have.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[SnapshotId, State]] = []
+
+    @property
+    def newest(self) -> SnapshotId:
+        """When the last state was kept."""
+        return self._kept[-1][0]
+
+    def keep(self, snapshot_id: SnapshotId, state: State) -> None:
+        """A copy of the state, in the place of one that is no longer needed."""
+        self._kept.append((snapshot_id, {name: array.clone() for name, array in state.items()}))
+
+    def discard_old(self) -> None:
+        """All have kept the last state: those before are not needed any more."""
+        del self._kept[:-1]
+
+    def at(self, snapshot_id: SnapshotId) -> State:
+        """The state of that time."""
+        return dict(self._kept)[snapshot_id]
+
+
+def restore_invariants(algorithm: Algorithm, state: State) -> State:
+    """The state with the method's laws restored, after agents were lost or came back.
+
+    A law says that some combination of the arrays has mean zero over the agents; without the rows of the lost it has
+    not. Its mean is taken off the first array of the method's memory on which the law depends: off v for DSGPA and D²
+    (Σv = 0), off y for gradient tracking (mean tracker = mean gradient). x is never touched.
+
+    >>> from peerdescent.algorithms import D2
+    >>> state = {"x": torch.tensor([[5.0], [7.0]]), "v": torch.tensor([[1.0], [2.0]])}
+    >>> restore_invariants(D2(), state)
+    {'x': tensor([[5.],
+            [7.]]), 'v': tensor([[-0.5000],
+            [ 0.5000]])}
+    """
+    state = dict(state)
+    for law in algorithm.invariants(SimpleNamespace(**state)):
+        for name in algorithm.memory():
+            now = algorithm.invariants(SimpleNamespace(**state))[law].double()
+            ones = {**state, name: torch.ones_like(state[name])}
+            zeros = {**state, name: torch.zeros_like(state[name])}
+            slope = (_law(algorithm, law, ones) - _law(algorithm, law, zeros)).mean()
+            if slope != 0:
+                far = now.mean(dim=0, keepdim=True) / slope
+                state[name] = (state[name].double() - far).to(state[name].dtype)
+                break
+    return state
+
+
+def _law(algorithm: Algorithm, law: str, state: State) -> torch.Tensor:
+    array: torch.Tensor = algorithm.invariants(SimpleNamespace(**state))[law].double()
+    return array
+
+
+def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Collection[int]) -> State:
+    """The state of all agents from that of the survivors: those who were lost come back with their neighbours' x.
+
+    Each starts at the x of its first neighbour that stayed (of the first who stayed, if none is a neighbour), with its
+    memory as at the start of a run: dual variables and trackers at zero. Then the laws are restored.
+    """
+    stayed = [agent for agent in range(graph.n) if agent not in lost]
+    x = state["x"].new_empty(graph.n, *state["x"].shape[1:])
+    x[stayed] = state["x"]
+    for agent in lost:
+        heard = [other for other in graph.neighbours(agent) if other not in lost] or stayed
+        x[agent] = x[heard[0]]
+    fresh = initial_state(algorithm, x)
+    whole = {name: fresh[name].clone() for name in state}
+    for name, array in state.items():
+        whole[name][stayed] = array
+    whole["x"] = x
+    return restore_invariants(algorithm, whole)
+
+
+def in_words(agents: Sequence[int]) -> str:
+    """Agents by their numbers.
+
+    >>> in_words([3]), in_words(range(4, 7)), in_words([1, 2, 9])
+    ('agent 3', 'agents 4–6', 'agents 1, 2, 9')
+    """
+    if len(agents) == 1:
+        return f"agent {agents[0]}"
+    together = len(agents) > 2 and list(agents) == list(range(agents[0], agents[-1] + 1))
+    return f"agents {agents[0]}–{agents[-1]}" if together else "agents " + ", ".join(map(str, agents))

@@ -1,0 +1,124 @@
+"""The command line with several processes: the same run folder as with one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.commands import PATIENCE, Command, members, rows, until
+
+RUN = shlex.split(
+    "run --problem logistic-nonconvex --graph ring:4 --set problem.samples=100 --batch-size 4 --iterations 20 "
+    "--eval-every 5 --gradients loop -a dsgpa-f-pb"
+)
+DIVERGES = shlex.split(
+    "run --problem quadratic --graph ring:4 -a d-sgd-1 --set eta=100 --iterations 400 --eval-every 50"
+)
+
+
+def test_the_same_folder_as_with_one(process: Command, here: Path) -> None:
+    one = process(*RUN, "--out", "one")
+    two = process(*RUN, "--out", "two", "--workers", 2)
+    assert (one.code, two.code) == (0, 0), two.err
+    assert rows(here / "two") == rows(here / "one")
+    assert (here / "two" / "experiment.toml").read_text() == (here / "one" / "experiment.toml").read_text()
+    names = [sorted(path.name for path in (here / out).iterdir()) for out in ("one", "two")]
+    assert names[0] == names[1]
+    assert "2 processes sent each other" in two.out
+    assert two.out.count("ring:4: 4 agents") == 1  # one process speaks
+    longer = process(*RUN, "--out", "two", "--resume", "--iterations", 30)
+    undisturbed = process(*RUN, "--out", "undisturbed", "--iterations", 30)
+    assert (longer.code, undisturbed.code) == (0, 0)
+    assert rows(here / "two") == rows(here / "undisturbed")
+
+
+def test_one_sentence_and_the_right_code(process: Command, here: Path) -> None:
+    diverged = process(*DIVERGES, "--out", "d", "--workers", 2)
+    assert diverged.code == 3
+    assert len(diverged.sentences) == 1
+    assert "Traceback" not in diverged.err
+    assert json.loads((here / "d" / "summary.json").read_text())["diverged"] is True
+    taken = process(*RUN, "--out", "d", "--workers", 2)
+    assert taken.code == 2
+    assert len(taken.sentences) == 1
+    assert "not empty" in taken.sentences[0]
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are counted in /proc")
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> None:
+    command = [sys.executable, "-m", "peerdescent", *RUN, "--iterations", "100000000", "--out", "a", "--workers", "2"]
+    with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, start_new_session=True) as running:
+        try:
+            until(lambda: running.poll() is not None or (here / "a" / "metrics.jsonl").exists())
+            assert len(members(running.pid)) >= 2
+            os.kill(running.pid, blow)
+            _, err = running.communicate(timeout=PATIENCE)  # nobody holds the other end of stderr any more
+            assert running.returncode == (130 if blow == signal.SIGINT else -blow), err
+            until(lambda: not members(running.pid))  # the system takes a moment to bury them
+        finally:
+            for left in members(running.pid):
+                os.kill(left, signal.SIGKILL)
+
+
+def test_commands_that_tests_start_can_be_interrupted() -> None:
+    """Also where the tests themselves were started by a script that ignores interrupts."""
+    probe = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--standalone"]
+
+
+def torchrun(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*TORCHRUN, "-m", "peerdescent", *arguments]
+    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+@pytest.mark.e2e
+def test_torchrun(process: Command, here: Path) -> None:
+    assert process(*RUN, "--out", "one").code == 0
+    done = torchrun(here, *RUN, "--out", "three")
+    assert done.returncode == 0, done.stderr
+    assert rows(here / "three") == rows(here / "one")
+    assert done.stdout.count("ring:4: 4 agents") == 1
+    refused = torchrun(here, *RUN, "--out", "three")
+    assert refused.returncode != 0
+    assert refused.stderr.count("peerdescent: ") == 1
+    assert "not empty" in refused.stderr
+    diverged = torchrun(here, *DIVERGES, "--out", "d")
+    assert diverged.stderr.count("peerdescent: ") == 1
+    assert "exitcode  : 3" in diverged.stderr
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
+@pytest.mark.parametrize("victim", ["0", "2"])
+def test_torchrun_starts_all_again_when_one_is_killed(victim: str, process: Command, here: Path) -> None:
+    long = [*RUN, "--iterations", "3000", "--eval-every", "500"]
+    assert process(*long, "--out", "one").code == 0
+    command = [*TORCHRUN, "--max-restarts", "2", "-m", "peerdescent", *long, "--out", "three"]
+    environment = {**os.environ, "PEERDESCENT_CHECKPOINT_SECONDS": "0.1"}
+    with subprocess.Popen(command, cwd=here, env=environment, start_new_session=True) as running:
+        until(lambda: running.poll() is not None or list((here / "three").glob("checkpoints/*/manifest.json")))
+        os.kill(rank(running.pid, victim), signal.SIGKILL)
+        assert running.wait(PATIENCE) == 0
+    assert rows(here / "three") == rows(here / "one")
+
+
+def rank(torchrun: int, number: str) -> int:
+    """The process that torchrun started with this rank."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == torchrun and f"RANK={number}".encode() in (stat.parent / "environ").read_bytes().split(b"\0"):
+                return int(stat.parent.name)
+        except OSError:  # it has just ended
+            continue
+    raise AssertionError(f"torchrun has no process of rank {number}")

@@ -1,0 +1,173 @@
+"""The methods as optimizers, in a loop as users write it, one agent per process."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.support import training_loops
+from tests.support.process_runs import network
+from torch import nn
+
+from peerdescent import InputError, algorithms, graphs, optim, train
+from peerdescent.algorithms import PRESETS
+from peerdescent.distributed.launcher import workers
+
+
+def in_processes(job: Callable[..., dict[str, torch.Tensor]], *arguments: Any) -> dict[str, torch.Tensor]:
+    """All agents' vectors after a job, one agent per process."""
+    with workers(training_loops.AGENTS, job, *arguments) as group:
+        return job(group, *arguments)
+
+
+@functools.cache
+def every_method() -> dict[str, torch.Tensor]:
+    return in_processes(training_loops.every_method)
+
+
+def engine(method: algorithms.Algorithm, **settings: Any) -> torch.Tensor:
+    """The same run by the simulator."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        chosen = {
+            "iterations": training_loops.STEPS,
+            "batch_size": training_loops.BATCH,
+            "seed": training_loops.SEED,
+            **settings,
+        }
+        return train(network(training_loops.AGENTS), training_loops.GRAPH, method, gradients="loop", **chosen).x
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_method_follows_the_engine_on_the_same_minibatches(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        method = algorithms.make(name)
+    assert torch.equal(every_method()[f"{name} loop"], engine(method))
+    assert torch.equal(every_method()[f"{name} sometimes"], engine(method, communication_period=3))
+    torch.testing.assert_close(every_method()[f"{name} plain"], engine(method), rtol=1e-3, atol=5e-5)
+
+
+FRONTS = {
+    "dsgpa-f": lambda p: optim.DSGPA(p, "ring:1", lr=0.03, alpha=5, beta=20),
+    "dm-sgd": lambda p: optim.DMSGD(p, "ring:1"),
+    "d-sgd-1": lambda p: optim.DSGD1(p, "ring:1"),
+    "d-sgd-2": lambda p: optim.DSGD2(p, "ring:1"),
+    "d2": lambda p: optim.D2(p, "ring:1"),
+    "d-sgt-1": lambda p: optim.DSGT1(p, "ring:1"),
+    "d-sgt-2": lambda p: optim.DSGT2(p, "ring:1"),
+    "d-asg": lambda p: optim.DASG(p, "ring:1"),
+    "c-sgd": lambda p: optim.CSGD(p, "ring:1"),
+}
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_each_front_is_its_preset(name: str) -> None:
+    opt = FRONTS[name](nn.Linear(2, 1).parameters())
+    assert opt.algorithm == algorithms.make(name)
+    assert {algorithms.find(preset).kind for preset in FRONTS} == {algorithms.find(p).kind for p in PRESETS}
+
+
+def test_a_scheduler_changes_the_step_at_once() -> None:
+    found = in_processes(training_loops.scheduled)["x"]
+    steps = [0.04] * 5 + [0.02] * 5
+    problem = network(training_loops.AGENTS)
+    L = torch.tensor(graphs.parse(training_loops.GRAPH).laplacian("metropolis").toarray(), dtype=torch.float32)
+    x = problem.start(training_loops.SEED)
+    v, g = torch.zeros_like(x), torch.empty_like(x)
+    oracle = problem.oracle(training_loops.BATCH, training_loops.SEED, True, range(training_loops.AGENTS), "loop")
+    for k, eta in enumerate(steps):
+        oracle(x, k, g)
+        v = v + eta * 3 * (L @ x)
+        x = x - eta * (5 * (L @ x) + 3 * v + g)
+    torch.testing.assert_close(found, x, rtol=1e-4, atol=1e-5)
+
+
+def test_parameter_groups_have_numbers_of_their_own() -> None:
+    found = in_processes(training_loops.grouped)["x"]
+    problem = network(training_loops.AGENTS)
+    W = torch.tensor(graphs.parse(training_loops.GRAPH).mixing("metropolis").toarray(), dtype=torch.float32)
+    start = problem.start(training_loops.SEED)[:, :33]  # the first layer's weights, which only mix
+    expected = torch.linalg.matrix_power(W, training_loops.STEPS) @ start
+    torch.testing.assert_close(found[:, :33], expected, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(
+        found[:, 33:], torch.linalg.matrix_power(W, training_loops.STEPS) @ problem.start(1)[:, 33:]
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["dsgpa-t-pb-exact", *(pytest.param(name, marks=pytest.mark.e2e) for name in ("dm-sgd", "d-asg", "d-sgt-2"))],
+)
+def test_a_saved_run_goes_on_bit_by_bit(name: str, tmp_path: Path) -> None:
+    found = in_processes(training_loops.saved, tmp_path, name)
+    assert torch.equal(found["whole"], found["continued"])
+
+
+def test_averaged_shows_the_mean_of_parameters_and_buffers_and_puts_them_back() -> None:
+    found = in_processes(training_loops.averaged)
+    torch.testing.assert_close(found["within"], found["before"].mean(dim=0).expand_as(found["before"]))
+    assert torch.equal(found["after"], found["before"])
+    statistics = slice(25 - 5, 30)
+    assert not torch.equal(found["before"][0, statistics], found["before"][1, statistics])  # buffers are never sent
+    assert not torch.equal(found["later"], found["after"])
+
+
+def test_a_shared_start_and_a_closure() -> None:
+    found = in_processes(training_loops.shared_start)
+    assert torch.equal(found["start"], found["start"][:1].expand_as(found["start"]))
+    assert torch.isfinite(found["loss"]).all()
+
+
+def test_one_agent_by_itself_is_sgd() -> None:
+    models = [nn.Linear(3, 1), nn.Linear(3, 1)]
+    models[1].load_state_dict(models[0].state_dict())
+    opts = [optim.DSGD1(models[0].parameters(), "ring:1", lr=0.1), torch.optim.SGD(models[1].parameters(), lr=0.1)]
+    for k in range(5):
+        for model, opt in zip(models, opts, strict=True):
+            opt.zero_grad()
+            model(torch.full((2, 3), 1.0 + k)).square().mean().backward()
+            opt.step()
+    torch.testing.assert_close(models[0].weight, models[1].weight)
+
+
+def test_a_parameter_without_gradient_stays_where_it_is() -> None:
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    opt = optim.DSGD1([used, unused], "ring:1", lr=0.5)
+    for _ in range(2):
+        opt.zero_grad()
+        used.sum().backward()
+        opt.step()
+    assert torch.equal(used.data, torch.zeros(2))
+    assert torch.equal(unused.data, torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda p: optim.DSGD1(p, "ring:3"), "3 agents and there is 1 process"),
+        (lambda p: optim.DSGD1(p, "ring:1", lr=-1.0), "eta = -1.0"),
+        (lambda p: optim.DSGD1(p, "ring:1", start="best"), "own, shared"),
+        (lambda p: optim.DSGD1(p, "ring:1", message_dtype="int4"), "full, bf16"),
+        (lambda p: optim.DSGD1(p, "ring:1", communication_period=0), "communication_period"),
+        (lambda p: optim.DSGD1(p, "ring:1", laplaccian="unit"), "laplaccian"),
+        (lambda p: optim.DSGD1([*p, nn.Parameter(torch.ones(1, dtype=torch.float64))], "ring:1"), "one kind"),
+        (lambda p: optim.DSGD1([nn.Parameter(torch.ones(1, device="meta"))], "ring:1"), "on the processor"),
+    ],
+)
+def test_wrong_input_is_one_sentence(make: Callable[[Any], object], words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        make(list(nn.Linear(2, 1).parameters()))
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+def test_groups_cannot_be_added_later() -> None:
+    opt = optim.DSGD1(nn.Linear(2, 1).parameters(), "ring:1")
+    with pytest.raises(InputError, match="new optimizer"):
+        opt.add_param_group({"params": [nn.Parameter(torch.ones(1))]})

@@ -1,0 +1,83 @@
+"""Messages in every m-th iteration only, and the Laplacian that matches the step."""
+
+import numpy as np
+import pytest
+
+from peerdescent import algorithms, graphs, train
+from peerdescent.errors import InputError
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.problems import quadratic
+
+PROBLEM = quadratic(agents=5, dimension=7, noise=0.0)
+RATES = {"eta": 0.05, "alpha": 1.0, "beta": 1.0}
+
+
+def by_hand(communication_period: int, iterations: int) -> np.ndarray:
+    """D-SGD-1 with W = I in between, agent by agent."""
+    W = graphs.ring(5).mixing().toarray()
+    A, c = PROBLEM.A.numpy(), PROBLEM.c.numpy()
+    x = np.zeros((5, 7))
+    for k in range(iterations):
+        gradient = np.stack([A[i] @ (x[i] - c[i]) for i in range(5)])
+        x = (W @ x if (k + 1) % communication_period == 0 else x) - 0.05 * gradient
+    return x
+
+
+@pytest.mark.parametrize("kernel", ["plain", "compiled"])
+@pytest.mark.parametrize("communication_period", [1, 3, 100])
+def test_in_between_every_agent_is_by_itself(kernel: str, communication_period: int) -> None:
+    method = algorithms.DSGD1(eta=0.05)
+    result = train(
+        PROBLEM,
+        "ring:5",
+        method,
+        iterations=20,
+        communication_period=communication_period,
+        kernel=kernel,
+        dtype="float64",
+    )
+    np.testing.assert_allclose(result.x.numpy(), by_hand(communication_period, 20), atol=1e-12)
+    assert result.metrics[-1]["bytes_sent"] == 20 // communication_period * 7 * 8 * 2 * 5
+
+
+@pytest.mark.parametrize("name", algorithms.PRESETS)
+def test_every_method_can_be_silent_in_both_carriers(name: str) -> None:
+    kind = algorithms.PRESETS[name].kind
+    method = algorithms.make(name, **{rate: RATES.get(rate, 0.05) for rate in kind.rates})
+    shared = {"iterations": 30, "communication_period": 4, "dtype": "float64"}
+    plain, compiled = (train(PROBLEM, "ring:5", method, kernel=kernel, **shared).x for kernel in ("plain", "compiled"))
+    np.testing.assert_allclose(plain.numpy(), compiled.numpy(), atol=1e-10)
+    assert (
+        not np.allclose(plain.numpy(), train(PROBLEM, "ring:5", method, iterations=30, dtype="float64").x.numpy())
+        or name == "c-sgd"
+    )
+
+
+@pytest.mark.parametrize("mixing", ["metropolis", "lazy", "max-degree"])
+def test_the_matched_laplacian_makes_the_step_one_minus_w(mixing: str) -> None:
+    method = algorithms.DSGPA(eta=0.5, alpha=0.25, beta=0.1)
+    weights = MixingWeights.build(graphs.star(6), "matched", mixing, method)
+    expected = np.eye(6) - graphs.star(6).mixing(mixing).toarray()
+    np.testing.assert_allclose(0.5 * 0.25 * weights.laplacian.toarray(), expected, atol=1e-15)
+
+
+def test_a_matched_laplacian_needs_a_step() -> None:
+    with pytest.raises(InputError, match="αη, which is 0"):
+        MixingWeights.build(graphs.ring(3), "matched", "metropolis", algorithms.DSGPA(eta=0.5, alpha=0.0, beta=0.0))
+
+
+def test_between_exchanges_a_primal_dual_agent_runs_plain_powered_sgd() -> None:
+    method = algorithms.DSGPA(eta=0.05, alpha=1.0, beta=2.0, gamma=0.7, dual="gauss-seidel")
+    A, c, L = PROBLEM.A.numpy(), PROBLEM.c.numpy(), graphs.ring(5).laplacian().toarray()
+    x, v = np.zeros((5, 7)), np.zeros((5, 7))
+    for k in range(12):
+        g = np.stack([A[i] @ (x[i] - c[i]) for i in range(5)])
+        powered = np.sign(g) * np.abs(g) ** 0.7
+        if (k + 1) % 4 == 0:
+            Lx = L @ x
+            v = v + 0.05 * 2.0 * Lx
+            x = x - 0.05 * (Lx + 2.0 * v + powered)
+        else:
+            x = x - 0.05 * powered
+    result = train(PROBLEM, "ring:5", method, iterations=12, communication_period=4, dtype="float64")
+    np.testing.assert_allclose(result.x.numpy(), x, atol=1e-12)
