@@ -1,19 +1,58 @@
-"""peerdescent: train one model among many agents with no centre.
+"""peerdescent: train one model on many agents without a central server.
 
 >>> import peerdescent
 >>> result = peerdescent.train("quadratic", "ring:5", "d-sgt-1", iterations=100, eval_every=50)
 >>> result.x.shape
 torch.Size([5, 10])
+
+Names are imported when they are first used, so that `peerdescent --help` does not wait for torch.
 """
 
-from peerdescent import algorithms, graphs, optim, problems, schedules, theory, transforms
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from peerdescent._version import __version__
 from peerdescent.errors import DivergedError, InputError, PeerdescentError
-from peerdescent.runs.metrics import Metrics
-from peerdescent.training import Result, Settings, train
+
+if TYPE_CHECKING:
+    from peerdescent import algorithms, graphs, optim, problems, report, schedules, testing, theory, transforms
+    from peerdescent.experiments.explain import explain
+    from peerdescent.experiments.load import load
+    from peerdescent.experiments.schema import Experiment
+    from peerdescent.runs.metrics import Metrics
+    from peerdescent.training.callbacks import Callback
+    from peerdescent.training.result import Result
+    from peerdescent.training.settings import Settings
+    from peerdescent.training.train import train
+
+_HOMES = {
+    "Callback": "training.callbacks",
+    "Experiment": "experiments.schema",
+    "Metrics": "runs.metrics",
+    "Result": "training.result",
+    "Settings": "training.settings",
+    "explain": "experiments.explain",
+    "load": "experiments.load",
+    "train": "training.train",
+}
+_PACKAGES = (
+    "algorithms",
+    "graphs",
+    "optim",
+    "problems",
+    "report",
+    "schedules",
+    "testing",
+    "theory",
+    "transforms",
+)
 
 __all__ = [
+    "Callback",
     "DivergedError",
+    "Experiment",
     "InputError",
     "Metrics",
     "PeerdescentError",
@@ -21,11 +60,29 @@ __all__ = [
     "Settings",
     "__version__",
     "algorithms",
+    "explain",
     "graphs",
+    "load",
     "optim",
     "problems",
+    "report",
     "schedules",
+    "testing",
     "theory",
     "train",
     "transforms",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"peerdescent.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'peerdescent' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"peerdescent.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

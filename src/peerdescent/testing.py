@@ -30,7 +30,7 @@ from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import MemoryNetwork, make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.schedules import Inverse, Power
-from peerdescent.training.evaluation import breaches
+from peerdescent.training.evaluation import violations
 
 GRAPHS = ("path:4", "star:5", "ring:1", "complete:3", "er:7:0.4")
 COLUMNS = 37
@@ -210,7 +210,7 @@ def _invariants(bench: _Bench) -> str:
     update = bench.plain(bench.start)
 
     def look(k: int) -> None:
-        broken = breaches(bench.algorithm, update.state)
+        broken = violations(bench.algorithm, update.state)
         bench.demand(INVARIANTS, not broken, f"{broken} after iteration {k}")
 
     bench.run(update, bench.gradients, look)

@@ -8,23 +8,23 @@ import torch
 
 from peerdescent import algorithms, train
 from peerdescent.problems import Quadratic, quadratic
-from peerdescent.training.evaluation import breaches, consensus_error
+from peerdescent.training.evaluation import violations, consensus_error
 
 
 def test_a_broken_dual_sum_is_seen_and_rounding_is_not() -> None:
     method = algorithms.make("dsgpa-f")
     v = torch.tensor([[1.0, -2.0], [-1.0, 2.0]])
-    assert breaches(method, {"x": torch.ones(2, 2), "v": v + 1e-6}) == {}
-    assert list(breaches(method, {"x": torch.ones(2, 2), "v": v + 0.1})) == ["sum of v = 0"]
+    assert violations(method, {"x": torch.ones(2, 2), "v": v + 1e-6}) == {}
+    assert list(violations(method, {"x": torch.ones(2, 2), "v": v + 0.1})) == ["sum of v = 0"]
 
 
 def test_centralized_rows_that_differ_are_seen_even_if_their_mean_does_not_move() -> None:
     rows = torch.tensor([[0.0], [1.0], [-1.0]])
-    assert list(breaches(algorithms.make("c-sgd"), {"x": rows})) == ["all x equal"]
+    assert list(violations(algorithms.make("c-sgd"), {"x": rows})) == ["all x equal"]
 
 
 def test_a_state_that_is_not_finite_is_left_to_the_divergence_check() -> None:
-    assert breaches(algorithms.make("dsgpa-f"), {"x": torch.ones(2, 1), "v": torch.tensor([[torch.nan], [0.0]])}) == {}
+    assert violations(algorithms.make("dsgpa-f"), {"x": torch.ones(2, 1), "v": torch.tensor([[torch.nan], [0.0]])}) == {}
 
 
 def test_a_breach_is_reported_in_the_notes() -> None:

@@ -1,7 +1,8 @@
 """The methods, one short file per family; each docstring is the equation and the code reads like it."""
 
-from peerdescent.algorithms.base import Algorithm, Network, Step
+from peerdescent.algorithms.base import Algorithm, Network, Step, varied
 from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2
+from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.registry import PRESETS, Preset, find, make, register, unregister
@@ -22,8 +23,11 @@ __all__ = [
     "Network",
     "Preset",
     "Step",
+    "describe",
     "find",
     "make",
+    "name_of",
     "register",
     "unregister",
+    "varied",
 ]

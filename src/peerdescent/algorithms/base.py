@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -105,3 +106,10 @@ class Algorithm:
         """The fields as plain numbers and texts, as they stand in an experiment file."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "transform"}
         return {name: value if isinstance(value, (int, float, str)) else str(value) for name, value in own.items()}
+
+
+def varied(algorithm: Algorithm, **values: Any) -> Algorithm:
+    """The method with some values replaced, without the warnings that construction gives for unusual values."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return replace(algorithm, **values)

@@ -1,4 +1,4 @@
-"""The flags that commands share, and what they ask for: an experiment, and a way to carry it out."""
+"""Flags, made from the schema of experiments: what is given on the command line wins over files."""
 
 from __future__ import annotations
 
@@ -6,193 +6,161 @@ import inspect
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import typer
 
-from peerdescent.cli import console
+from peerdescent._util.schema import Setting, settings_of
 from peerdescent.errors import InputError
-from peerdescent.experiments import Experiment, from_keys, read
+from peerdescent.experiments.files import PANELS, RUN_FILES, read
+from peerdescent.experiments.schema import Experiment, override
 
+RECORDS, PROCESSES, OUTPUT = "Records", "Processes", "Output"
+NAMES = {"algorithms": ("--algorithm", "-a"), "set": ("--set",)}
+"""Flags that are not called like their key."""
+HIDDEN = ("title",)
+"""Keys that only files have."""
 
-def _help(text: str, key: str) -> str:
-    """A flag's help with the value that an experiment has unless it says otherwise."""
-    default = getattr(Experiment(), key)
-    return f"{text} Default: {', '.join(default) if isinstance(default, tuple) else default}."
-
-
-SET_HELP = "A hyperparameter (eta=.03), one method's (dm-sgd.eta=.1) or the problem's (problem.start=glorot)."
 Source = Annotated[
-    str | None, typer.Argument(metavar="EXPERIMENT", help="A TOML file, or a name of `list experiments`.")
-]
-Several = Annotated[
-    list[str] | None, typer.Option("--algorithm", "-a", help=_help("Method; may be given several times.", "algorithms"))
-]
-Problem = Annotated[str | None, typer.Option(help=_help("What is minimised: see `list problems`.", "problem"))]
-GraphSpec = Annotated[
-    str | None, typer.Option("--graph", help=_help("Who talks to whom, e.g. ring:10, er:10:0.4:seed=3.", "graph"))
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help=SET_HELP),
-]  # fmt: skip
-Iterations = Annotated[int | None, typer.Option(help=_help("How many iterations.", "iterations"))]
-BatchSize = Annotated[
-    int | None, typer.Option(help=_help("Samples per agent and iteration; 0 takes whole shards.", "batch_size"))
-]
-Seed = Annotated[int | None, typer.Option(help=_help("Decides starts and minibatches.", "seed"))]
-Partition = Annotated[
-    str | None, typer.Option(help=_help("How data are split: iid, label or dirichlet:A.", "partition"))
-]
-Laplacian = Annotated[
     str | None,
-    typer.Option(
-        help=_help("L: metropolis, unit, weighted, perhaps with :SCALE; or matched, (I−W)/(αη).", "laplacian")
-    ),
+    typer.Argument(metavar="EXPERIMENT", help="A TOML file, a run folder, or a name that `list experiments` shows."),
 ]
-Mixing = Annotated[str | None, typer.Option(help=_help("W: metropolis, lazy, max-degree or uniform.", "mixing"))]
-Powerball = Annotated[
-    float | None, typer.Option(metavar="G", help="Raise every gradient to this power, for any method.")
+Out = Annotated[
+    Path | None, typer.Option(help="The run folder; a new one below runs/ unless given.", rich_help_panel=RECORDS)
 ]
-Replacement = Annotated[bool | None, typer.Option(help="Draw minibatches with replacement, or in epochs.")]
-CommunicationPeriod = Annotated[
-    int | None,
-    typer.Option(metavar="M", help=_help("Exchange messages in every M-th iteration only.", "communication_period")),
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.", rich_help_panel=RECORDS)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.", rich_help_panel=RECORDS)]
+Workers = Annotated[
+    int,
+    typer.Option(metavar="N", help="Share the agents among N local processes: same result.", rich_help_panel=PROCESSES),
 ]
-Wire = Annotated[
-    str | None,
-    typer.Option(
-        help=_help("Messages: full (the precision of --dtype) or bf16 (rounded, a half or less).", "message_dtype")
-    ),
-]
-EvalEvery = Annotated[int | None, typer.Option(metavar="K", help="Iterations between evaluations.")]
-PerAgent = Annotated[bool | None, typer.Option(help="Measure every agent too, not only the average.")]
-Device = Annotated[str | None, typer.Option(help=_help("cpu, cuda, …", "device"))]
-Dtype = Annotated[str | None, typer.Option(help=_help("float32 or float64.", "dtype"))]
-Threads = Annotated[int | None, typer.Option(help=_help("Processor threads.", "threads"))]
-Kernel = Annotated[str | None, typer.Option(help=_help("The update: auto, compiled or plain.", "kernel"))]
-Gradients = Annotated[str | None, typer.Option(help=_help("The gradients: auto, stacked or loop.", "gradients"))]
-Load = Annotated[
-    list[str] | None, typer.Option(metavar="FILE", help="A Python file that registers methods of your own.")
-]
-Out = Annotated[Path | None, typer.Option(help="The run folder; a new one below runs/ unless given.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse a method that is unstable or only circles.")]
-Workers = Annotated[int, typer.Option(metavar="N", help="Share the agents among N local processes: the same result.")]
 OnLoss = Annotated[
     str,
     typer.Option(
         metavar="stop|continue|restart",
         help="When a process is lost: stop; continue with the agents that are left; or restart from the last "
         "checkpoint (under torchrun, --max-restarts does that).",
+        rich_help_panel=PROCESSES,
     ),
 ]
 Kill = Annotated[
     list[str] | None,
-    typer.Option(metavar="AGENT@ITERATION", help="A fault on purpose: the process that hosts the agent kills itself."),
+    typer.Option(
+        metavar="AGENT@ITERATION",
+        help="Inject a fault: the process that hosts the agent kills itself.",
+        rich_help_panel=PROCESSES,
+    ),
 ]
 Stall = Annotated[
     list[str] | None,
-    typer.Option(metavar="AGENT@ITERATION:SECONDS", help="A fault on purpose: it sleeps for so long."),
+    typer.Option(
+        metavar="AGENT@ITERATION:SECONDS", help="Inject a fault: it sleeps for so long.", rich_help_panel=PROCESSES
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse a method that is unstable or does not settle.", rich_help_panel=OUTPUT),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.", rich_help_panel=OUTPUT)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 
 
-def experiment_flags(
-    source: Source = None,
-    algorithm: Several = None,
-    problem: Problem = None,
-    graph: GraphSpec = None,
-    set_: Set = None,
-    iterations: Iterations = None,
-    batch_size: BatchSize = None,
-    seed: Seed = None,
-    partition: Partition = None,
-    laplacian: Laplacian = None,
-    mixing: Mixing = None,
-    powerball: Powerball = None,
-    replacement: Replacement = None,
-    communication_period: CommunicationPeriod = None,
-    message_dtype: Wire = None,
-    eval_every: EvalEvery = None,
-    per_agent: PerAgent = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    threads: Threads = None,
-    kernel: Kernel = None,
-    gradients: Gradients = None,
-    load: Load = None,
+def record_flags(
     out: Out = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
+    strict: Strict = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
-    strict: Strict = False,
-    workers: Workers = 1,
-    on_loss: OnLoss = "stop",
-    kill: Kill = None,
-    stall: Stall = None,
 ) -> None:
-    """The flags that every command shares which carries out an experiment."""
+    """The flags of commands that keep records."""
 
 
-def with_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes **given the flags above, besides its own."""
-    shared, own = (inspect.signature(function, eval_str=True) for function in (experiment_flags, command))
-    source, *rest = shared.parameters.values()
-    named = [flag for flag in own.parameters.values() if flag.kind is not flag.VAR_KEYWORD]
-    flags = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in (*named, *rest)]
-    command.__signature__ = shared.replace(parameters=[source, *flags])  # type: ignore[attr-defined]
-    command.__annotations__ = {flag.name: flag.annotation for flag in (source, *flags)} | {"return": None}
-    return command
+def process_flags(
+    workers: Workers = 1, on_loss: OnLoss = "stop", kill: Kill = None, stall: Stall = None
+) -> None:
+    """The flags of commands that run agents in several processes."""
 
 
-def experiment_of(given: dict[str, Any]) -> Experiment:
-    """The experiment of a file or name, with the flags that were given in place of its keys."""
-    if given["quiet"]:
-        warnings.simplefilter("ignore")  # notes are not errors
-    experiment = read(given["source"]) if given["source"] else Experiment()
-    flags = {"algorithm": "algorithms", "set_": "set"}
-    not_keys = ("source", *console.RunOptions.__dataclass_fields__)
-    keys = {flags.get(key, key): value for key, value in given.items() if key not in not_keys and value is not None}
-    base = dict(experiment.set)
-    if "algorithms" in keys:
-        keys["algorithms"] = [name for text in keys["algorithms"] for name in text.split(",")]
-        for unwanted in set(experiment.algorithms) - set(keys["algorithms"]):
-            base.pop(unwanted, None)  # the values of a method that is left out
-    keys["set"] = _merge(base, keys.get("set", []))
-    changed = from_keys(keys, "the command line", experiment)
-    changed.check()
-    return changed
+def with_flags(*others: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command that takes **given the experiment's flags, those of other functions, and its own."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        functions = (command, *others)
+        named = [flag for each in functions for flag in inspect.signature(each, eval_str=True).parameters.values()]
+        more = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in named if flag.kind is not flag.VAR_KEYWORD]
+        every = [_SOURCE, *_experiment_flags(), *more]
+        command.__signature__ = own.replace(parameters=every)  # type: ignore[attr-defined]
+        command.__annotations__ = {flag.name: flag.annotation for flag in every} | {"return": None}
+        return command
+
+    return decorate
 
 
-def _merge(base: Any, texts: list[str]) -> dict[str, Any]:
-    """`--set` texts over the experiment's own values."""
-    merged = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals and value):
-            raise InputError(f"--set {text}: expected KEY=VALUE, such as eta=.03 or dm-sgd.eta=.1.")
-        owner, dot, name = key.strip().rpartition(".")
-        place = merged.setdefault(owner, {}) if dot else merged
-        if not isinstance(place, dict) or isinstance(merged.get(key.strip()), dict):
-            raise InputError(f"--set {text}: a name holds one value or several values of its own, not both.")
-        place[name] = _scalar(value.strip())
-    return merged
+_SOURCE = inspect.Parameter("source", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Source)
 
 
-def _scalar(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text, text)
+def _experiment_flags() -> list[inspect.Parameter]:
+    """A flag for every setting, panel by panel."""
+    settings = [setting for setting in settings_of(Experiment) if setting.name not in HIDDEN]
+    return [_parameter(setting) for setting in sorted(settings, key=lambda setting: PANELS.index(setting.panel))]
 
 
-def options_from_flags(given: dict[str, Any]) -> console.RunOptions:
-    """Where the records go and what is printed."""
-    values = {name: given[name] for name in console.RunOptions.__dataclass_fields__}
-    return console.RunOptions(**{**values, "kill": tuple(given["kill"] or ()), "stall": tuple(given["stall"] or ())})
+def _parameter(setting: Setting) -> inspect.Parameter:
+    """A setting as a flag that is None unless given."""
+    several = get_origin(setting.type) is tuple or setting.type is dict
+    kind: Any = list[str] if several else setting.type if setting.type in (int, float, bool) else str
+    option = typer.Option(
+        *NAMES.get(setting.name, ()),
+        metavar=setting.metavar if kind is not bool else None,
+        help=_help(setting, several),
+        rich_help_panel=setting.panel,
+        show_default=False,
+    )
+    name = "set_" if setting.name == "set" else setting.name
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _help(setting: Setting, several: bool) -> str:
+    repeated = " May be given several times." if several else ""
+    if setting.default in (None, (), {}):
+        return f"{setting.help}{repeated}"
+    shown = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
+    return f"{setting.help}{repeated} Default: {str(shown).lower() if isinstance(shown, bool) else shown}."
+
+
+def experiment_from(given: dict[str, Any]) -> Experiment:
+    """The experiment of a file, folder or name, with the flags that were given in place of its keys.
+
+    With --resume and nothing else named, it is the one that the run folder holds.
+    """
+    source, out = given["source"], given.get("out")
+    if source is None and given.get("resume") and out and any((out / name).is_file() for name in RUN_FILES):
+        source = str(out)
+    experiment = read(source) if source else Experiment()
+    known = {setting.name for setting in settings_of(Experiment)} - {"set"}
+    keys = {key: value for key, value in given.items() if key in known and value is not None}
+    return override(experiment, keys, given["set_"] or ())
+
+
+def folder_from(given: dict[str, Any]) -> Path | None:
+    """Where the records go: `run FOLDER --resume` continues in that folder."""
+    source, out = given["source"], given["out"]
+    if out is None and given["resume"] and source is not None and Path(source).is_dir():
+        return Path(source)
+    return None if out is None else Path(out)
+
+
+def silence(quiet: bool) -> None:
+    """With --quiet, notes are not shown: they are not errors."""
+    if quiet:
+        warnings.simplefilter("ignore")
+
+
+def check_one_method(experiment: Experiment) -> None:
+    """`run` is for one method."""
+    if len(experiment.algorithms) != 1:
+        raise InputError(f"{len(experiment.algorithms)} algorithms are named: use `peerdescent compare`.")

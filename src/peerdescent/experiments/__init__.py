@@ -1,5 +1,1 @@
-"""Experiments as data: what they say, where they come from, how they are carried out."""
-
-from peerdescent.experiments.experiment import Experiment, from_keys, library, load_methods, read
-
-__all__ = ["Experiment", "from_keys", "library", "load_methods", "read"]
+"""Experiments as data: the schema, files, plans, execution alone or side by side, explanation before a run."""

@@ -1,217 +1,166 @@
-"""What an experiment will meet, before it runs: the graph, the traffic, stability, and what theory promises."""
+"""`explain`: what an experiment will meet, before it runs: the graph, the traffic, stability, and Theorem 1."""
 
 from __future__ import annotations
 
-import math
-import warnings
-from dataclasses import replace
+import functools
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from peerdescent import problems, schedules, theory
+import torch
+
+from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
 from peerdescent.errors import InputError
-from peerdescent.experiments import Experiment
 from peerdescent.graphs import Graph
-from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.recursion import Equation
+from peerdescent.problems import Problem
+from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
-from peerdescent.tracing.recording import vectors_sent
+from peerdescent.training.plan import Plan
+from peerdescent.training.train import plan_of
 
-PICTURED = 20
+DRAWN = 20
 """Up to so many agents a graph fits a terminal."""
 
 
-def explain(experiment: Experiment, name: str) -> dict[str, Any]:
-    """The facts for one method of an experiment, as plain data.
+@dataclass(frozen=True)
+class GraphFacts:
+    """Size and spectrum of a graph with the weights of the run."""
 
-    >>> facts = explain(Experiment(graph="authors10", laplacian="unit"), "dsgpa-f")
-    >>> facts["stability"]["stable"], facts["graph"]["agents"]
+    agents: int
+    edges: int
+    degrees: tuple[int, int]
+    """The smallest and the largest."""
+    diameter: int
+    rho: float
+    """The largest eigenvalue of L."""
+    rho2: float
+    """The smallest positive eigenvalue of L."""
+    lambda_min: float
+    """The smallest eigenvalue of W."""
+    gap: float
+    """1 − max(|λ₂(W)|, |λmin(W)|)."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What an agent sends."""
+
+    vectors_per_edge: int
+    dimension: int
+    communication_period: int
+    bytes_per_iteration: tuple[float, float]
+    """By an agent with the fewest neighbours and by one with the most, averaged over the iterations."""
+
+
+@dataclass(frozen=True)
+class Theorem1:
+    """Whether Theorem 1 of the paper applies."""
+
+    holds: bool
+    failing: list[str] = field(default_factory=list)
+    """The conditions that do not hold."""
+    parameters: dict[str, float] | None = None
+    """What the theorem asks for on this graph."""
+    infeasible: str | None = None
+    """Why there are no such parameters."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of one method before it runs; `explain --json` prints it."""
+
+    algorithm: str
+    graph: GraphFacts
+    traffic: Traffic
+    stability: Prediction
+    ranges: dict[str, tuple[float, float | None]]
+    """Between which values each step size may be changed alone while the method stays stable."""
+    theorem1: Theorem1
+    notes: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return self.stability.sentence(self.algorithm)
+
+
+def explain(
+    problem: Problem | str, graph: object, algorithm: Algorithm | str, x0: torch.Tensor | None = None, **settings: Any
+) -> Explanation:
+    """What a call of `train` with the same arguments will meet; nothing is run.
+
+    >>> facts = explain("quadratic", "authors10", "dsgpa-f", laplacian="unit")
+    >>> facts.stability.stable, facts.graph.agents
     (True, 10)
-    >>> facts["stability"]["condition"]
+    >>> facts.stability.condition
     'stable if and only if ρ(L) < 6.061; here ρ(L) = 5.175'
     """
-    graph, method = experiment.make_graph(), experiment.make_algorithm(name)
-    weights = MixingWeights.build(graph, experiment.laplacian, experiment.mixing, method)
-    return {
-        "algorithm": name,
-        "graph": _graph(graph, weights),
-        "traffic": traffic(experiment, method, graph),
-        "stability": {**_stability(experiment, graph, method), "ranges": _ranges(experiment, graph, method)},
-        "theorem1": theorem1(method, weights, experiment.iterations),
-        "notes": list(weights.notes),
-    }
+    return explain_plan(plan_of(problem, graph, algorithm, x0, **settings))
 
 
-def traffic(experiment: Experiment, method: Algorithm, graph: Graph) -> dict[str, Any]:
-    """What an agent with the fewest and one with the most neighbours sends, averaged over the iterations."""
-    dimension = problems.dimension(
-        experiment.problem, graph.n, experiment.partition, **experiment.set.get("problem", {})
+def explain_plan(plan: Plan) -> Explanation:
+    """What is known of a plan."""
+    s = plan.settings
+    ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+    return Explanation(
+        plan.name,
+        _graph(plan),
+        traffic(plan),
+        plan.prediction,
+        ranges,
+        theorem1(plan),
+        list(plan.weights.notes),
     )
-    vectors, size = vectors_sent(method), experiment.settings().place()[1].itemsize
-    ends = [int(degree) * vectors * dimension * size for degree in (graph.degrees.min(), graph.degrees.max())]
-    return {
-        "vectors_per_edge": vectors,
-        "dimension": dimension,
-        "communication_period": experiment.communication_period,
-        "bytes_per_iteration": [sent / experiment.communication_period for sent in ends],
-    }
 
 
-def stability(experiment: Experiment, name: str) -> dict[str, Any]:
-    """Whether the method is stable on the graph, why, on which graphs it is, and which single change would cure it."""
-    return _stability(experiment, experiment.make_graph(), experiment.make_algorithm(name))
+def _graph(plan: Plan) -> GraphFacts:
+    graph, ends = plan.graph, plan.weights.spectrum
+    degrees = int(graph.degrees.min()), int(graph.degrees.max())
+    size = graph.n, len(graph.edges), degrees, _diameter(graph)
+    return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap)
 
 
-def _stability(experiment: Experiment, graph: Graph, method: Algorithm) -> dict[str, Any]:
-    kinds = _kinds(experiment)
-    try:
-        verdict = theory.stability(method, graph, **kinds)
-    except InputError as error:  # a method whose modes do not separate
-        return {"stable": None, "settles": None, "margin": None, "reason": str(error), "cures": {}}
-    cures = {} if verdict.settles else theory.nearest_stable(method, graph, **kinds)
-    up_to = theory.stable_up_to(method, communication_period=experiment.communication_period)
-    weights = MixingWeights.build(graph, experiment.laplacian, experiment.mixing, method)
-    return {
-        "stable": verdict.stable,
-        "settles": verdict.settles,
-        "margin": verdict.margin,
-        "reason": verdict.reason,
-        "condition": condition(method, up_to, weights, experiment.communication_period),
-        "up_to": _finite(up_to),
-        "eigenvalue": verdict.eigenvalue,
-        "tenfold_iterations": _finite(verdict.tenfold),
-        "chatter": verdict.chatter,
-        "cures": cures,
-        "suggestion": _suggestion(method, graph, kinds, cures),
-    }
+@functools.lru_cache(maxsize=4)
+def _diameter(graph: Graph) -> int:
+    """Methods of one experiment share the graph, and its diameter takes a while."""
+    return graph.diameter()
 
 
-def _ranges(experiment: Experiment, graph: Graph, method: Algorithm) -> dict[str, list[float | None]]:
-    """Between which values each step size may be changed alone; None for no end within a thousandfold."""
-    try:
-        found = theory.stable_range(method, graph, **_kinds(experiment))
-    except InputError:  # said under stability
-        return {}
-    return {key: [low, _finite(high)] for key, (low, high) in found.items()}
+def traffic(plan: Plan) -> Traffic:
+    """What an agent sends per iteration, on average."""
+    period, degrees = plan.settings.communication_period, plan.graph.degrees
+    few, many = (int(d) * plan.vectors_sent * plan.vector_bytes / period for d in (degrees.min(), degrees.max()))
+    return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
 
 
-def _kinds(experiment: Experiment) -> dict[str, Any]:
-    return {
-        "laplacian": experiment.laplacian,
-        "mixing": experiment.mixing,
-        "communication_period": experiment.communication_period,
-    }
-
-
-def condition(method: Algorithm, up_to: float, weights: MixingWeights, communication_period: int = 1) -> str:
-    """On which graphs the method is stable with its values, and where this graph stands."""
-    if method.common_start or weights.graph.n == 1:
-        return "nobody can disagree"
-    if up_to == 0:
-        return f"unstable on every connected graph{_dual_too_strong(method)}"
-    equation, ends = Equation(method), weights.spectrum
-    if up_to == math.inf or (equation.matrix == "I−W" and up_to > 2 - 1e-6):  # I−W has no eigenvalue of 2 or more
-        return "stable on every connected graph"
-    if equation.matrix == "I−W":
-        return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}"
-    if isinstance(method, DSGPA) and equation.power_on_direction:
-        below = theory.stable_up_to(_changed(method, gamma=1.0), communication_period=communication_period)
-        where = f"below {below:.4g}" if below else f"on no connected graph{_dual_too_strong(method)}"
-        return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}"
-    return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}"
-
-
-def _dual_too_strong(method: Algorithm) -> str:
-    """The reason in the paper's letters, where it is that of the printed order."""
-    h = method.hyperparameters(0)
-    if isinstance(method, DSGPA) and method.dual == "jacobi" and h["eta"] * h["beta"] ** 2 >= h["alpha"]:
-        return f": ηβ² = {h['eta'] * h['beta'] ** 2:.4g} ≥ α = {h['alpha']:.4g}"
-    return ""
-
-
-def theorem1(method: Algorithm, weights: MixingWeights, iterations: int) -> dict[str, Any]:
+def theorem1(plan: Plan) -> Theorem1:
     """Whether the conditions of Theorem 1 hold, which do not, and the parameters that it asks for here."""
-    n, ends = weights.graph.n, weights.spectrum
-    failing = theory.theorem1_failing(method, ends.rho, ends.rho2, n, iterations)
-    found: dict[str, Any] = {"holds": not failing, "failing": failing, "parameters": None, "infeasible": None}
-    if isinstance(method, DSGPA) and method.power_on == "gradient":
-        try:
-            found["parameters"] = parameters_for(ends.rho, ends.rho2, n, iterations)
-        except InputError as error:
-            found["infeasible"] = str(error)
-    return found
-
-
-def sentence(name: str, found: dict[str, Any]) -> str:
-    """One line about stability, with a cure if there is one."""
-    if found["stable"] is None:
-        return f"{name}: {found['reason']}"
-    circling = f"entries of βv + g keep circling at about {found['chatter']:.2g}" if found["chatter"] else ""
-    if found["settles"]:
-        slow = round(found["tenfold_iterations"])
-        often = "at once" if slow < 1 else f"in about {slow:,} iteration{'s' * (slow > 1)}"
-        return f"{name}: stable; disagreement shrinks tenfold {often}{'; ' * bool(circling)}{circling}"
-    hint = f"; {found['suggestion']} would cure it" if found["suggestion"] else ""
-    if found["stable"]:
-        return f"{name} is bounded but does not settle: {circling or 'with γ = 1 it is unstable'}{hint}"
-    if found["up_to"] == 0:
-        return f"{name} is {found['condition']}{hint}"
-    return f"{name} is unstable on this graph: {found['reason']}{hint}"
+    method, n, ends = plan.algorithm, plan.graph.n, plan.weights.spectrum
+    failing = theory.theorem1_failing(method, ends.rho, ends.rho2, n, plan.settings.iterations)
+    if not isinstance(method, DSGPA) or method.power_on != "gradient":
+        return Theorem1(not failing, failing)
+    try:
+        return Theorem1(not failing, failing, parameters_for(ends.rho, ends.rho2, n, plan.settings.iterations))
+    except InputError as error:
+        return Theorem1(not failing, failing, infeasible=str(error))
 
 
 def picture(graph: Graph) -> str:
-    """Who hears whom, as dots in rows and columns of agents numbered from 1; empty if there are too many.
+    """The adjacency matrix as dots, agents numbered from 0; empty if there are too many.
 
     >>> from peerdescent.graphs import path
     >>> print(picture(path(3)))
-       1 2 3
-     1 · ● ·
-     2 ● · ●
-     3 · ● ·
+       0 1 2
+     0 · ● ·
+     1 ● · ●
+     2 · ● ·
     """
-    if graph.n > PICTURED:
+    if graph.n > DRAWN:
         return ""
-    heads = " ".join(str(number % 10) for number in range(1, graph.n + 1))
+    heads = " ".join(str(number % 10) for number in range(graph.n))
     rows = [
-        f"{i + 1:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n))
-        for i in range(graph.n)
+        f"{i:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n)) for i in range(graph.n)
     ]
     return "\n".join([f"   {heads}", *rows])
-
-
-def _suggestion(method: Algorithm, graph: Graph, kinds: dict[str, Any], cures: dict[str, float]) -> str:
-    """One change that cures, with as few digits as will do."""
-    for name, value in cures.items():
-        lower = value < schedules.at(getattr(method, name), 0)
-        for digits in (2, 4):
-            step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
-            rounded = (math.floor(0.999 * value / step) if lower else math.ceil(1.001 * value / step)) * step
-            changed = _changed(method, **{name: float(f"{rounded:.{digits}g}")})
-            if theory.stability(changed, graph, **kinds).settles:
-                return f"{name} = {rounded:.{digits}g}"
-    return ""
-
-
-def _changed(method: Algorithm, **values: Any) -> Algorithm:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a value that is only tried needs no warning
-        return replace(method, **values)
-
-
-def _finite(value: float) -> float | None:
-    """The number, or None for infinity, which JSON does not have."""
-    return value if math.isfinite(value) else None
-
-
-def _graph(graph: Graph, weights: MixingWeights) -> dict[str, Any]:
-    ends = weights.spectrum
-    return {
-        "agents": graph.n,
-        "edges": len(graph.edges),
-        "degrees": [int(graph.degrees.min()), int(graph.degrees.max())],
-        "diameter": graph.diameter(),
-        "rho": ends.rho,
-        "rho2": ends.rho2,
-        "lambda_min": ends.lambda_min,
-        "gap": ends.gap,
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -18,10 +17,13 @@ from typing import Protocol, TypeVar
 
 from peerdescent.distributed.launcher import end_with
 from peerdescent.errors import InputError, PeerdescentError
-from peerdescent.experiments.experiment import Experiment, from_keys, load_methods
-from peerdescent.experiments.runner import train_one
-from peerdescent.runs.folder import read_experiment
-from peerdescent.runs.metrics import Row
+from peerdescent.experiments.plans import describe, load_methods, resolve
+from peerdescent.experiments.run import RunOptions, run_one
+from peerdescent.experiments.schema import Experiment
+from peerdescent.runs.fingerprint import fingerprint
+from peerdescent.runs.folder import read_experiment, read_summary
+from peerdescent.training.callbacks import Callback
+from peerdescent.training.loop import Run
 
 _messages: Queue[tuple[int, int]] | None = None
 
@@ -103,13 +105,15 @@ def finished(part: Part, out: Path) -> bool:
     """Whether a part has run to its end, or to its divergence, under just these conditions."""
     folder = part.folder(out)
     try:
-        summary: Row = json.loads((folder / "summary.json").read_text())
-        known = from_keys(read_experiment(folder))  # keys that it lacks are newer than it and had their defaults
-    except (OSError, ValueError, InputError):
+        summary, known = read_summary(folder), read_experiment(folder)
+    except (OSError, UnicodeDecodeError, InputError):
         return False
-    method = part.experiment.algorithms[0]
-    same = known.algorithms == (method,) and known.resolved(method) == part.experiment.resolved(method)
-    return same and bool(summary["diverged"] or summary["iteration"] == part.experiment.iterations)
+    wanted = describe(part.experiment, part.experiment.algorithms[0])
+    if wanted["gradients"] == "measure":
+        wanted["gradients"] = known.get("gradients")  # what was measured then
+    if not summary or fingerprint(known) != fingerprint(wanted):
+        return False
+    return bool(summary.get("diverged") or summary.get("iteration") == part.experiment.iterations)
 
 
 def _work(index: int, part: P, out: Path, work: Work[P]) -> None:
@@ -129,8 +133,20 @@ def _run(part: P, out: Path, work: Work[P], progress: Callable[[int], None]) -> 
 
 
 def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
-    train_one(part.experiment, part.experiment.algorithms[0], folder, True, False, lambda _: lambda k, _: progress(k))
+    (plan,) = resolve(part.experiment)
+    run_one(plan, folder, RunOptions(resume=True), [_Report(progress)])
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # the records are complete; states of 50 agents are large
+
+
+class _Report(Callback):
+    """Tells how far a run is."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self._progress = progress
+
+    def on_progress(self, run: Run) -> None:
+        """Tell the iteration."""
+        self._progress(run.k)
 
 
 def _start_worker(messages: Queue[tuple[int, int]], parent: int) -> None:

@@ -12,7 +12,7 @@ from peerdescent import algorithms
 from peerdescent.problems import quadratic
 from peerdescent.reproduce.results import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, Results, Verdict
 from peerdescent.tracing.recording import vectors_sent
-from peerdescent.training import train
+from peerdescent.training.train import train
 
 SAME_SPEED = 1.25
 """Two methods are as fast as each other if they need iterations within this factor."""

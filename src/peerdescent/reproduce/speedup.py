@@ -5,6 +5,7 @@ Promised, for η = √(n/T):  (1/T) Σ_k E‖∇f(x̄_k)‖² = O(1/√(nT)) + O
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,15 +19,16 @@ import torch
 
 from peerdescent import graphs, theory
 from peerdescent._util.files import write_atomically
-from peerdescent.algorithms.state import initial_state
-from peerdescent.errors import InputError
-from peerdescent.experiments import Experiment, from_keys
+from peerdescent.errors import DivergedError, InputError
+from peerdescent.experiments.plans import describe, resolve
+from peerdescent.experiments.schema import Experiment, from_keys
 from peerdescent.graphs import Graph
-from peerdescent.kernels.update import make_update
-from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED
 from peerdescent.reproduce.studies import Line, Part, read_keys
+from peerdescent.runs.fingerprint import fingerprint
+from peerdescent.training.callbacks import Callback
+from peerdescent.training.loop import Run
+from peerdescent.training.train import run_plan
 
 STUDY, AVERAGES = "runs", "averages.json"
 PARAMETERS = ("theorem", "practical")
@@ -141,52 +143,63 @@ def step_sizes(cell: Cell, keys: Mapping[str, Any]) -> dict[str, float]:
     return {"eta": eta, "alpha": keys["practical"]["eta_alpha"] / eta, "beta": keys["practical"]["eta_beta"] / eta}
 
 
-def averages(experiment: Experiment, progress: Callable[[int], None] = lambda k: None) -> dict[str, float]:
+class Averages(Callback):
     """The means over all iterations k < T of ‖∇f(x̄_k)‖² and of the consensus error.
 
-    The descent takes about 1/η iterations, weighs much and is looked at in every one of them; the long rest, where
+    The descent takes about 1/η iterations, weighs much and is measured in every one of them; the long rest, where
     x̄ hardly moves from one iteration to the next, in every `EVERY`-th.
     """
-    graph, settings = experiment.make_graph(), experiment.settings()
-    device, dtype = settings.place()
-    problem = experiment.make_problem(graph.n).to(device, dtype)
-    method = experiment.make_algorithm(experiment.algorithms[0])
-    network = make_network(MixingWeights.build(graph, settings.laplacian, settings.mixing, method), dtype, device)
-    update = make_update(method, initial_state(method, problem.start(settings.seed)), network)
-    oracle = problem.oracle(settings.batch_size, settings.seed, settings.replacement, range(graph.n))
-    dense = math.ceil(10 / method.hyperparameters(0)["eta"] / EVERY) * EVERY
-    sums = torch.zeros(2, dtype=torch.float64)
-    for k in range(settings.iterations):
-        if k < dense or k % EVERY == 0:
-            x = update.state["x"]
+
+    def __init__(self, progress: Callable[[int], None] = lambda k: None) -> None:
+        self._sums, self._progress, self._dense = torch.zeros(2, dtype=torch.float64), progress, 0
+
+    def on_start(self, run: Run) -> None:
+        """Measure the starting points."""
+        self._dense = math.ceil(10 / run.algorithm.hyperparameters(0)["eta"] / EVERY) * EVERY
+        self.on_iteration(run)
+
+    def on_iteration(self, run: Run) -> None:
+        """Add the point that the next iteration starts from."""
+        k, iterations = run.k, run.settings.iterations
+        if k < iterations and (k < self._dense or k % EVERY == 0):
+            x = run.state["x"]
             mean = x.mean(dim=0)
-            weight = 1 if k < dense else min(EVERY, settings.iterations - k)
-            sums[0] += weight * problem.gradient(mean).square().sum()
-            sums[1] += weight * (x - mean).square().sum() / graph.n
-        oracle(update.begin(k), k, update.gradient)
-        update.finish(k)
+            weight = 1 if k < self._dense else min(EVERY, iterations - k)
+            self._sums[0] += weight * run.problem.gradient(mean).square().sum()
+            self._sums[1] += weight * (x - mean).square().sum() / run.graph.n
         if k % 1000 == 0:
-            progress(k)
-    return dict(zip(QUANTITIES, (sums / settings.iterations).tolist(), strict=True))
+            self._progress(k)
+
+    def means(self, iterations: int) -> dict[str, float]:
+        """Both means, by the name of the quantity."""
+        return dict(zip(QUANTITIES, (self._sums / iterations).tolist(), strict=True))
+
+
+def averages(experiment: Experiment, progress: Callable[[int], None] = lambda k: None) -> dict[str, float]:
+    """What `Averages` measures in the run of an experiment; not finite if it diverged."""
+    (plan,) = resolve(experiment.replace(eval_every=max(1, experiment.iterations), per_agent=False))
+    found = Averages(progress)
+    with contextlib.suppress(DivergedError):
+        run_plan(plan, callbacks=[found])
+    return found.means(experiment.iterations)
 
 
 def measure(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
     """One run's averages, written down when it is complete."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     folder.mkdir(exist_ok=True)
-    record = {**averages(part.experiment, progress), "experiment": _resolved(part)}
-    torch.set_num_threads(threads)
+    record = {**averages(part.experiment, progress), "fingerprint": _fingerprint(part)}
     write_atomically(folder / AVERAGES, json.dumps(record).encode())
 
 
 def measured(part: Part, out: Path) -> bool:
     """Whether a run's averages are there, under just these conditions."""
-    return _record(part, out).get("experiment") == _resolved(part)
+    return _record(part, out).get("fingerprint") == _fingerprint(part)
 
 
-def _resolved(part: Part) -> dict[str, Any]:
-    return part.experiment.resolved(part.experiment.algorithms[0])
+def _fingerprint(part: Part) -> str:
+    """Averages depend on the length of a run too."""
+    description = describe(part.experiment, part.experiment.algorithms[0])
+    return fingerprint(description, iterations=str(part.experiment.iterations))
 
 
 def _record(part: Part, out: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from peerdescent import algorithms, graphs
 from peerdescent._util import toml
 from peerdescent.errors import InputError
-from peerdescent.experiments import Experiment, from_keys
+from peerdescent.experiments.schema import Experiment, from_keys
 from peerdescent.graphs import Graph
 
 STUDIES = ("nn", "cnn", "gamma")

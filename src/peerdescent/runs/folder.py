@@ -156,6 +156,15 @@ def read_experiment(path: Path) -> dict[str, Any]:
     return toml.loads((path / "experiment.toml").read_text(encoding="utf-8"), str(path / "experiment.toml"))
 
 
+def read_summary(path: Path) -> Row:
+    """How a run ended, as its folder says; empty while it goes on."""
+    try:
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return summary if isinstance(summary, dict) else {}
+
+
 def environment() -> dict[str, Any]:
     """The machine and the versions that a result depends on."""
     return {

@@ -1,8 +1,1 @@
-"""How a method runs: exchange, gradients, update, loop, metrics, checkpoints."""
-
-from peerdescent.runs.metrics import Metrics
-from peerdescent.training.result import Result
-from peerdescent.training.settings import Settings
-from peerdescent.training.train import train
-
-__all__ = ["Metrics", "Result", "Settings", "train"]
+"""Training: the loop, its settings and callbacks, gradients, evaluation, records, checkpoints, recovery."""

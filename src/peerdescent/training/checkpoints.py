@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import safe_open
@@ -28,6 +28,9 @@ from peerdescent._util.validation import seconds_from_environment
 from peerdescent.algorithms.state import State
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
+
+if TYPE_CHECKING:
+    from peerdescent.training.loop import Run
 
 KEPT = 2
 SECONDS_BETWEEN = 10.0
@@ -81,13 +84,26 @@ class Checkpoints:
         folder: where they are; each process writes there, on a disk that all share or on its own.
         group: the processes of the run.
         placement: which agents live in which process.
+        digest: the fingerprint of the run that they belong to.
     """
 
-    def __init__(self, folder: Path, group: ProcessGroup, placement: Placement) -> None:
-        self.folder, self.group, self.placement = folder, group, placement
+    def __init__(self, folder: Path, group: ProcessGroup, placement: Placement, digest: str = "") -> None:
+        self.folder, self.group, self.placement, self.digest = folder, group, placement, digest
+        self._pace = Pace()
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Keep a state, given by the own rows, and forget all but the newest ones."""
+    def save_run(self, run: Run) -> None:
+        """Save the state of a run as it is now; all its processes call this together."""
+        with self._pace.saving():
+            path = self.save(Checkpoint(run.state, run.k, run.seconds, self.digest, run.lost))
+        run.callbacks.on_checkpoint(run, path)
+
+    def save_if_due(self, run: Run) -> None:
+        """Save if rank 0's clock says so; all processes call this together."""
+        if self.group.broadcast_object(self._pace.due):
+            self.save_run(run)
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Keep a state, given by the rows hosted here, and forget all but the newest ones; returns where it is."""
         self.folder.mkdir(parents=True, exist_ok=True)
         counts = {"iteration": checkpoint.iteration, "seconds": checkpoint.seconds, "digest": checkpoint.digest}
         counts |= {"lost": list(checkpoint.lost)} if checkpoint.lost else {}
@@ -96,12 +112,14 @@ class Checkpoints:
             metadata={"peerdescent": json.dumps(counts)},
         )
         name = f"{checkpoint.iteration:012d}"
+        path = self.folder / (f"{name}.safetensors" if self.group.size == 1 else name)
         if self.group.size == 1:
-            write_atomically(self.folder / f"{name}.safetensors", content)
+            write_atomically(path, content)
         else:
-            self._save_part(self.folder / name, content, counts)
+            self._save_part(path, content, counts)
         kept = self.group.broadcast_object([path.name for path in complete(self.folder)[:KEPT]])
         forget(self.folder, kept)
+        return path
 
     def has(self, iteration: int) -> bool:
         """Whether rank 0 knows a complete checkpoint of that iteration."""

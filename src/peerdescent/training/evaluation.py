@@ -48,13 +48,13 @@ def evaluate_agents(problem: Problem, points: torch.Tensor) -> dict[str, list[fl
     }
 
 
-def breaches(algorithm: Algorithm, state: State) -> dict[str, float]:
-    """The laws of the method that its state breaks, with how far, relative to the largest entry."""
+def violations(algorithm: Algorithm, state: State) -> dict[str, float]:
+    """The method's invariants that its state violates, with how far, relative to the largest entry."""
     peaks = [float(array.abs().max()) for array in state.values()]
     largest = max(peaks)
     if not all(map(math.isfinite, peaks)) or largest == 0:
         return {}
     tolerance = TOLERANCE.get(state["x"].dtype, SINGLE_TOLERANCE)
-    laws: Mapping[str, torch.Tensor] = algorithm.invariants(SimpleNamespace(**state))
-    drift = {law: float(array.mean(dim=0).abs().max()) / largest for law, array in laws.items()}
-    return {law: far for law, far in drift.items() if far > tolerance}
+    invariants: Mapping[str, torch.Tensor] = algorithm.invariants(SimpleNamespace(**state))
+    drift = {name: float(array.mean(dim=0).abs().max()) / largest for name, array in invariants.items()}
+    return {name: size for name, size in drift.items() if size > tolerance}

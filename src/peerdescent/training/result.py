@@ -10,6 +10,7 @@ from torch import nn
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
 from peerdescent.runs.metrics import Metrics, Row
 from peerdescent.training.settings import Settings
@@ -39,6 +40,8 @@ class Result:
     """What the processes have sent to each other; agents of one process need no wire."""
     lost: tuple[int, ...] = ()
     """The agents that were lost on the way; `x`, `graph` and `problem` are those of the others."""
+    weights: MixingWeights | None = None
+    """L, W and their spectrum, as they were at the end."""
 
     @property
     def x_mean(self) -> torch.Tensor:

@@ -1,82 +1,85 @@
-"""How a run is carried out."""
+"""The settings of a run: types, ranges, defaults and help texts, defined here and nowhere else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-
-from peerdescent._util.validation import whole
+from peerdescent._util.schema import Schema, about
 from peerdescent.errors import InputError
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
-GRADIENTS = ("auto", "stacked", "loop")
-MESSAGE_DTYPES = ("full", "bf16")
+if TYPE_CHECKING:
+    import torch
+
+WHOLE_SHARDS = 0
+"""The batch size that asks for exact gradients."""
 EVALUATIONS = 50
+RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a run is carried out; what is minimised, where and by what stands elsewhere.
+class Settings(Schema, frozen=True, kw_only=True):
+    """How a run is carried out. `train` takes these as keyword arguments, an experiment file as keys.
 
-    Args:
-        iterations: how many.
-        batch_size: samples per agent and iteration; None for exact gradients.
-        seed: decides starts and minibatches.
-        laplacian: kind of L; "matched" is (I−W)/(αη).
-        mixing: kind of W.
-        replacement: draw minibatches with replacement, or in epochs.
-        communication_period: iterations from one exchange of messages to the next.
-        message_dtype: "full" sends messages in the precision of the state, "bf16" rounds them to bfloat16.
-        eval_every: iterations between evaluations; None for fifty in all.
-        per_agent: measure every agent too, not only x̄.
-        device: where the tensors live.
-        dtype: float32 or float64.
-        threads: processor threads; None leaves torch's setting alone.
-        kernel: auto, compiled or plain.
-        gradients: auto, stacked or loop.
+    >>> Settings(iterations=100).interval
+    2
+    >>> Settings(dtype="float16")
+    Traceback (most recent call last):
+        ...
+    peerdescent.errors.InputError: dtype = 'float16': expected one of float32, float64.
     """
 
-    iterations: int = 1000
-    batch_size: int | None = None
-    seed: int = 0
-    laplacian: str = "metropolis"
-    mixing: str = "metropolis"
-    replacement: bool = True
-    communication_period: int = 1
-    message_dtype: str = "full"
-    eval_every: int | None = None
-    per_agent: bool = True
-    device: str = "cpu"
-    dtype: str = "float32"
-    threads: int | None = 1
-    kernel: str = "auto"
-    gradients: str = "auto"
-
-    def __post_init__(self) -> None:
-        lowest = {"iterations": 0, "seed": 0, "communication_period": 1, "batch_size": 1, "eval_every": 1, "threads": 1}
-        for name, low in lowest.items():
-            value = getattr(self, name)
-            if value is not None or name in ("iterations", "seed", "communication_period"):
-                object.__setattr__(self, name, whole(name, value, low, 2**63))
-        if self.dtype not in DTYPES:
-            raise InputError(f"dtype = {self.dtype!r}: expected float32 or float64.")
-        if self.message_dtype not in MESSAGE_DTYPES:
-            raise InputError(f"message_dtype = {self.message_dtype!r}: expected one of {', '.join(MESSAGE_DTYPES)}.")
-        if self.gradients not in GRADIENTS:
-            raise InputError(f"gradients = {self.gradients!r}: expected one of {', '.join(GRADIENTS)}.")
+    iterations: Annotated[int, about("Number of iterations.", "K", RUN, ge=0, lt=2**63)] = 3000
+    batch_size: Annotated[
+        int, about("Samples per agent and iteration; 0 takes whole shards (exact gradients).", "B", RUN, ge=0, lt=2**63)
+    ] = 20
+    seed: Annotated[int, about("Decides starting points and minibatches.", "S", RUN, ge=0, lt=2**63)] = 0
+    replacement: Annotated[bool, about("Draw minibatches with replacement, or in epochs.", panel=RUN)] = True
+    eval_every: Annotated[
+        int | None, about("Iterations between evaluations; 50 evaluations unless given.", "K", RUN, ge=1, lt=2**63)
+    ] = None
+    per_agent: Annotated[bool, about("Evaluate every agent too, not only the average.", panel=RUN)] = True
+    laplacian: Annotated[
+        str,
+        about("L: metropolis, unit or weighted, optionally with :SCALE; or matched, (I−W)/(αη).", "KIND", NETWORK),
+    ] = "metropolis"
+    mixing: Annotated[str, about("W: metropolis, lazy, max-degree or uniform.", "KIND", NETWORK)] = "metropolis"
+    communication_period: Annotated[
+        int, about("Exchange messages in every M-th iteration only.", "M", NETWORK, ge=1, lt=2**63)
+    ] = 1
+    message_dtype: Annotated[
+        Literal["same", "bf16"],
+        about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
+    ] = "same"
+    device: Annotated[str, about("Where the tensors are: cpu, cuda, …", "DEVICE", COMPUTE)] = "cpu"
+    dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
+    threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, lt=2**31)] = 1
+    kernel: Annotated[
+        Literal["auto", "compiled", "plain"],
+        about("The update: one fused C pass, or plain PyTorch; auto compiles where it can.", panel=COMPUTE),
+    ] = "auto"
+    gradients: Annotated[
+        Literal["auto", "stacked", "loop", "measure"],
+        about("All agents at once, or one by one; auto follows a fixed rule, measure times both.", panel=COMPUTE),
+    ] = "auto"
 
     @property
     def interval(self) -> int:
         """Iterations between evaluations."""
         return self.eval_every or max(1, self.iterations // EVALUATIONS)
 
+    @property
+    def samples(self) -> int | None:
+        """Samples per agent and iteration; None for exact gradients."""
+        return None if self.batch_size == WHOLE_SHARDS else self.batch_size
+
     def place(self) -> tuple[torch.device, torch.dtype]:
         """The device and dtype, if this machine has them."""
+        import torch
+
+        dtype = {"float32": torch.float32, "float64": torch.float64}[self.dtype]
         try:
             device = torch.device(self.device)
-            float(torch.zeros(1, device=device, dtype=DTYPES[self.dtype]))  # some devices only pretend to hold numbers
+            float(torch.zeros(1, device=device, dtype=dtype))  # some devices only pretend to hold numbers
         except (RuntimeError, AssertionError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"device = {self.device!r} cannot be used here: {reason}") from error
-        return device, DTYPES[self.dtype]
+        return device, dtype

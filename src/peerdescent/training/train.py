@@ -1,29 +1,35 @@
-"""`train`: one model among the agents of a graph, in this process or in several."""
+"""`train`: one model on the agents of a graph, in this process or in several."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import closing
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from peerdescent import graphs, problems
+from peerdescent import algorithms, graphs, problems
+from peerdescent._util.schema import settings_of
 from peerdescent._util.validation import whole
 from peerdescent.algorithms import Algorithm
-from peerdescent.distributed.faults import as_faults, with_restarts
-from peerdescent.distributed.launcher import workers as start_workers
+from peerdescent.distributed.faults import NO_FAULTS, Faults, as_faults
+from peerdescent.distributed.launcher import launch
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
 from peerdescent.problems import Problem
-from peerdescent.runs.folder import RunFolder
-from peerdescent.training.fingerprint import as_before, describe, limited_threads, make_algorithm, make_settings
-from peerdescent.training.loop import Progress, Run
+from peerdescent.runs.folder import RunFolder, read_experiment
+from peerdescent.training.callbacks import Callback
+from peerdescent.training.loop import Run
+from peerdescent.training.plan import Plan, make_plan
 from peerdescent.training.result import Result
+from peerdescent.training.resume import follow, record_in
+from peerdescent.training.settings import Settings
 
 
 def train(
@@ -35,8 +41,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     x0: torch.Tensor | None = None,
-    progress: Progress | None = None,
-    experiment: dict[str, Any] | None = None,
+    callbacks: Sequence[Callback] = (),
     workers: int = 1,
     group: ProcessGroup | None = None,
     on_loss: str = "stop",
@@ -44,31 +49,33 @@ def train(
     stall: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
-    """Train one model among the agents of a graph.
+    """Train one model on the agents of a graph.
 
     Args:
         problem: what is minimised, or the name of a problem.
         graph: a Graph, a networkx graph or a text such as "ring:10".
         algorithm: a method, or the name of one.
         out: a folder for the records; None keeps nothing.
-        resume: go on where the run in `out` stopped.
+        resume: continue the run in `out`.
         overwrite: replace the run in `out`.
         x0: the agents' starting points, n×p or one row; None takes the problem's.
-        progress: called with (iteration, row or None) as the run goes on.
-        experiment: what to write down as having been run; made from the arguments unless given.
+        callbacks: called as the run goes on, see `Callback`; in several processes, in rank 0.
         workers: local processes that share the agents, started here. The problem is pickled for them, and a script
             that asks for more than one must guard its main part with `if __name__ == "__main__"`.
-        group: the processes that share the agents, in each of which `train` is called alike; None for this one alone.
+        group: the processes that share the agents, each of which calls `train` with the same arguments.
         on_loss: when a process is lost: "stop", "continue" with the agents that are left, or "restart" all workers
             from the last checkpoint (under torchrun, `--max-restarts` does that).
-        kill: faults to make, AGENT@ITERATION: the process that hosts the agent kills itself before that iteration.
-        stall: faults to make, AGENT@ITERATION:SECONDS: it sleeps for so long.
+        kill: faults to inject, AGENT@ITERATION: the process that hosts the agent kills itself before that iteration.
+        stall: faults to inject, AGENT@ITERATION:SECONDS: it sleeps for so long.
         **settings: iterations, batch_size, seed and the other fields of `Settings`.
 
     Raises:
         InputError: something in the input is wrong; the message says what to do.
         DivergedError: the loss is no longer finite; its `result` holds what was recorded.
         PeerLostError: a process is lost, and the run could not go on without it.
+
+    Warns:
+        UserWarning: theory predicts that the method is unstable on this graph, or does not settle.
 
     >>> from peerdescent.algorithms import DSGPA
     >>> from peerdescent.problems import Quadratic
@@ -78,49 +85,114 @@ def train(
     >>> round(float(result.x_mean), 3)
     0.333
     """
-    chosen, graph, method = make_settings(settings), graphs.as_graph(graph), make_algorithm(algorithm)
-    Placement(graph.n, whole("workers", workers, 1))
+    plan = plan_of(problem, graph, algorithm, x0, **settings)
     faults = as_faults(on_loss, kill, stall)
-    faults.check(graph.n, max(workers, group.size if group is not None else 1))
-    if workers > 1:
-        same = {"out": out, "x0": x0, "experiment": experiment, "on_loss": on_loss, **settings}
+    _warn_if_unstable(plan, group)
+    return run_plan(plan, out, resume, overwrite, callbacks, workers, group, faults)
 
-        def attempt(number: int) -> Result:
-            left = faults.after(number)
-            again = {"resume": resume or number > 0, "overwrite": overwrite and not number}
-            chosen = {**same, **again, "kill": left.kill, "stall": left.stall}
-            with start_workers(workers, _train_too, problem, graph, method, chosen) as started:
-                return train(problem, graph, method, progress=progress, group=started, **chosen)
 
-        return with_restarts(faults, attempt)
-    problem = problems.make(problem, graph.n) if isinstance(problem, str) else problem
-    if problem.agents != graph.n:
-        raise InputError(f"the problem has {problem.agents} agents and the graph {graph.n}: they must be the same.")
+def plan_of(
+    problem: Problem | str, graph: object, algorithm: Algorithm | str, x0: torch.Tensor | None = None, **settings: Any
+) -> Plan:
+    """The plan of a run that is described by objects, names and settings."""
+    chosen, graph = make_settings(settings), graphs.as_graph(graph)
+    agents = graph.n
+    method = algorithms.make(algorithm) if isinstance(algorithm, str) else algorithm
+    names = problem if isinstance(problem, str) else "", algorithm if isinstance(algorithm, str) else ""
+    make = partial(problems.make, problem, agents) if isinstance(problem, str) else problem
+    return make_plan(make, graph, method, chosen, x0, *names)
+
+
+def make_settings(given: dict[str, Any]) -> Settings:
+    """Settings from keyword arguments; an unknown one is refused."""
+    known = [setting.name for setting in settings_of(Settings)]
+    for name in given:
+        if name not in known:
+            raise InputError(f"train has no argument {name!r}: it has {', '.join(known)}.")
+    return Settings(**given)
+
+
+def run_plan(
+    plan: Plan,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+    workers: int = 1,
+    group: ProcessGroup | None = None,
+    faults: Faults = NO_FAULTS,
+) -> Result:
+    """Carry out a plan, in the group given, in this process, or in local processes that are started here."""
+    Placement(plan.graph.n, whole("workers", workers, 1))
+    faults.check(plan.graph.n, max(workers, group.size if group is not None else 1))
+    folder = None if out is None else Path(out)
+    if group is not None:
+        return _run_here(group, plan, folder, resume, overwrite, faults, callbacks)
+
+    def rank_zero(group: ProcessGroup, attempt: int) -> Result:
+        return _run_attempt(group, attempt, plan, folder, resume, overwrite, faults, callbacks)
+
+    return launch(rank_zero, _run_attempt, (plan, folder, resume, overwrite, faults), workers, faults)
+
+
+def _run_attempt(
+    group: ProcessGroup,
+    attempt: int,
+    plan: Plan,
+    out: Path | None,
+    resume: bool,
+    overwrite: bool,
+    faults: Faults,
+    callbacks: Sequence[Callback] = (),
+) -> Result:
+    """What every process of a launch does: after a restart it resumes, and faults that happened do not repeat."""
+    again = attempt > 0
+    return _run_here(group, plan, out, resume or again, overwrite and not again, faults.after(attempt), callbacks)
+
+
+def _run_here(
+    group: ProcessGroup,
+    plan: Plan,
+    out: Path | None,
+    resume: bool,
+    overwrite: bool,
+    faults: Faults,
+    callbacks: Sequence[Callback],
+) -> Result:
     if out is not None and resume:
-        chosen = as_before(chosen, Path(out))
-    with limited_threads(chosen.threads):
-        run = Run(problem, graph, method, chosen, x0, group or ProcessGroup.single(), faults)
+        plan = _with_recorded_strategy(plan, out)
+    with _limited_threads(plan.settings.threads):
+        run = Run(plan, group, faults, callbacks)
         if out is None:
-            return run.go(progress)
-        if not run.group.is_rank_zero:
-            run.follow(Path(out))
-            return run.go(None)
+            return run.run()
+        if not group.is_rank_zero:
+            follow(run, out)
+            return run.run()
         with closing(RunFolder(out, resume, overwrite)) as folder:
-            run.record_in(folder, experiment or describe(problem, graph, method, chosen))
-            return run.go(progress)
+            record_in(run, folder)
+            return run.run()
 
 
-def _train_too(
-    group: ProcessGroup, problem: Problem | str, graph: Graph, algorithm: Algorithm, same: dict[str, Any]
-) -> None:
-    train(problem, graph, algorithm, group=group, **same)
+def _with_recorded_strategy(plan: Plan, out: Path) -> Plan:
+    """What an earlier attempt found by measuring is kept, for the same bits."""
+    if plan.settings.gradients != "measure" or not (out / "experiment.toml").is_file():
+        return plan
+    before = read_experiment(out).get("gradients", "measure")
+    return replace(plan, settings=plan.settings.replace(gradients=before))
 
 
-def check(problem: Problem, graph: Graph, algorithm: Algorithm, **settings: Any) -> str:
-    """Build what a run needs and run nothing: wrong input is found before anything is written.
+def _warn_if_unstable(plan: Plan, group: ProcessGroup | None) -> None:
+    if (group is None or group.is_rank_zero) and plan.prediction.settles is False:
+        warnings.warn(plan.prediction.sentence(plan.name), stacklevel=3)
 
-    Returns the way in which it would compute gradients, "stacked" or "loop".
-    """
-    chosen = make_settings(settings)
-    with limited_threads(chosen.threads):
-        return Run(problem, graph, algorithm, chosen, None, ProcessGroup.single()).strategy
+
+@contextmanager
+def _limited_threads(count: int | None) -> Iterator[None]:
+    """Torch's thread count, set for the run and put back."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peerdescent.experiments import Experiment
+from peerdescent.experiments.schema import Experiment
 from peerdescent.runs.metrics import Row
 from peerdescent.tune.search import Budget
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peerdescent import theory
+from peerdescent import graphs, theory
 from peerdescent._util import toml
 from peerdescent._util.files import write_atomically
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import whole as check_integer
 from peerdescent.algorithms import Algorithm
+from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
-from peerdescent.experiments import Experiment, pool
+from peerdescent.experiments import pool
+from peerdescent.experiments.plans import describe, make_algorithm, prepare, resolve
+from peerdescent.experiments.schema import Experiment
 from peerdescent.runs.folder import LEFTOVERS, MARK, claim, mark
-from peerdescent.training.train import check
+from peerdescent.training.loop import Run
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
 from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
 from peerdescent.tune.space import Point, Space
@@ -27,7 +30,7 @@ LOOKS = 10
 
 
 @dataclass(frozen=True)
-class Run:
+class Trial:
     """One run of a tuning and its folder."""
 
     experiment: Experiment
@@ -38,7 +41,7 @@ class Run:
         return out / self.place
 
 
-OnProgress = Callable[[str, Sequence[Run]], Callable[[Run, int], None]]
+OnProgress = Callable[[str, Sequence[Trial]], Callable[[Trial, int], None]]
 """Told of a stage and its runs, gives what hears how far each of them is."""
 
 
@@ -84,8 +87,8 @@ class _Search:
 
     def __init__(self, experiment: Experiment, out: Path, budget: Budget, jobs: int, watch: OnProgress) -> None:
         self.experiment, self.out, self.budget, self.jobs, self.watch = experiment, out, budget, jobs, watch
-        self.graph = experiment.make_graph()
-        self.spaces = {name: Space.of(name, experiment.make_algorithm(name)) for name in experiment.algorithms}
+        self.graph = graphs.parse(experiment.graph)
+        self.spaces = {name: Space.of(name, make_algorithm(experiment, name)) for name in experiment.algorithms}
         self.found: dict[str, list[Scored]] = {name: [] for name in self.spaces}
         self.costs = {name: Cost() for name in self.spaces}
         self.rejected = dict.fromkeys(self.spaces, 0)
@@ -122,7 +125,7 @@ class _Search:
         measuring = read_cost([run.folder(self.out) for run in places.values()], self.graph.n)
         return Tuning(self.experiment, self.budget, self.tuning_seeds, self.fresh_seeds, methods, measuring)
 
-    def _tuned(self, name: str, own: Sequence[Run], winner: Scored | None, runs: Sequence[Run]) -> Tuned:
+    def _tuned(self, name: str, own: Sequence[Trial], winner: Scored | None, runs: Sequence[Trial]) -> Tuned:
         space = self.spaces[name]
         values, ends = (None, None) if winner is None else (space.options(winner.point), self._ends(runs))
         tried = sum(line["method"] == name and line["stable"] for line in self.lines)
@@ -140,7 +143,7 @@ class _Search:
 
         return stable
 
-    def _trials(self, name: str, proposal: Proposal, this: Round) -> list[list[Run]]:
+    def _trials(self, name: str, proposal: Proposal, this: Round) -> list[list[Trial]]:
         """For each point of a round a run per tuning seed."""
         looks = {"iterations": this.iterations, "eval_every": max(1, this.iterations // LOOKS)}
         return [
@@ -151,20 +154,20 @@ class _Search:
             for number, point in enumerate(proposal.points, start=1)
         ]
 
-    def _runs(self, name: str, point: Point, place: str) -> list[Run]:
+    def _runs(self, name: str, point: Point, place: str) -> list[Trial]:
         return [self._run(name, point, seed, f"{place}/{name}/seed-{seed}") for seed in self.fresh_seeds]
 
-    def _run(self, name: str, point: Point, seed: int, place: str, **keys: Any) -> Run:
+    def _run(self, name: str, point: Point, seed: int, place: str, **keys: Any) -> Trial:
         experiment = with_values(self.experiment, {name: self.spaces[name].at(point)})
-        return Run(replace(experiment, seed=seed, **keys), place)
+        return Trial(experiment.replace(seed=seed, **keys), place)
 
-    def _execute(self, stage: str, runs: Sequence[Run]) -> None:
+    def _execute(self, stage: str, runs: Sequence[Trial]) -> None:
         pool.execute(runs, self.out, self.jobs, self.watch(stage, runs))
 
-    def _ends(self, runs: Sequence[Run]) -> Ends:
+    def _ends(self, runs: Sequence[Trial]) -> Ends:
         return read_ends([run.folder(self.out) for run in runs])
 
-    def _take(self, name: str, this: Round, proposal: Proposal, trials: Sequence[Sequence[Run]]) -> None:
+    def _take(self, name: str, this: Round, proposal: Proposal, trials: Sequence[Sequence[Trial]]) -> None:
         """Note how a round of one method went."""
         space, metric = self.spaces[name], self.budget.metric
         self.found[name] = []
@@ -193,38 +196,36 @@ def with_values(experiment: Experiment, methods: Mapping[str, Algorithm]) -> Exp
     """
     problem = {"problem": experiment.set["problem"]} if "problem" in experiment.set else {}
     values = {name: method.parameters() for name, method in methods.items()}
-    return replace(experiment, algorithms=tuple(methods), set={**problem, **values})
+    return experiment.replace(algorithms=tuple(methods), set={**problem, **values})
 
 
 def _checked(experiment: Experiment, budget: Budget) -> Experiment:
     """The experiment as it is run, all of it buildable; gradients are computed in the same way in all runs."""
-    whole("iterations", experiment.iterations, 1)
-    experiment = replace(experiment, per_agent=False)  # f(x̄) is what counts
-    graph = experiment.make_graph()
-    problem = experiment.make_problem(graph.n)
+    check_integer("iterations", experiment.iterations, 1)
+    experiment = prepare(experiment.replace(per_agent=False))  # f(x̄) is what counts
+    plans = resolve(experiment)
+    problem = plans[0].problem
     if budget.metric == "accuracy" and problem.accuracy(problem.start(experiment.seed).mean(dim=0)) is None:
         raise InputError(f"metric = 'accuracy': {experiment.problem} has no test data; use loss.")
-    ways = []
-    for name in experiment.algorithms:
-        method = experiment.make_algorithm(name)
-        Space.of(name, method)
-        ways.append(check(problem, graph, method, **vars(experiment.settings())))
-    return replace(experiment, gradients=ways[0])
+    for plan in plans:
+        Space.of(plan.name, plan.algorithm)
+    strategies = [Run(plan, ProcessGroup.single()).strategy for plan in plans]
+    return experiment.replace(gradients=strategies[0]) if experiment.gradients == "measure" else experiment
 
 
 def _described(experiment: Experiment, out: Path, budget: Budget) -> Experiment:
     """Write down what is tuned, or find it written: then gradients are computed as they were."""
     path = out / SETTINGS
-    wanted = {"budget": vars(budget), "experiment": experiment.resolved(*experiment.algorithms)}
+    wanted = {"budget": vars(budget), "experiment": describe(experiment, *experiment.algorithms)}
     if path.is_file():
         known = toml.loads(path.read_text(encoding="utf-8"), str(path))
         before = known.get("experiment", {}).get("gradients", experiment.gradients)
         wanted["experiment"]["gradients"] = before
         if known != wanted:
             raise InputError(f"{out} holds a tuning of something else: choose another --out, or say --overwrite.")
-        return replace(experiment, gradients=before)
+        return experiment.replace(gradients=before)
     if any(item.name not in (MARK, f"{SETTINGS}.part", *LEFTOVERS) for item in out.iterdir()):
-        raise InputError(f"{out} holds no tuning to go on with: choose another --out.")
+        raise InputError(f"{out} holds no tuning to continue: choose another --out.")
     mark(out)
     write_atomically(path, toml.dumps(wanted))
     return experiment

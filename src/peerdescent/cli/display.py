@@ -1,0 +1,124 @@
+"""What a person sees while an experiment runs: a heading, predictions, progress, a table, where things are."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from peerdescent._util.numbers import jsonable
+from peerdescent.errors import InputError
+from peerdescent.experiments import run as running
+from peerdescent.experiments.plans import resolve
+from peerdescent.experiments.run import Outcome
+from peerdescent.experiments.schema import Experiment
+from peerdescent.runs.metrics import Row
+from peerdescent.training.callbacks import Callback
+from peerdescent.training.loop import Run
+from peerdescent.training.plan import Plan
+
+
+class Display:
+    """One command's output; a silent one prints nothing."""
+
+    def __init__(self, silent: bool) -> None:
+        self.silent = silent
+        self.console = Console(quiet=silent, highlight=False, markup=False, emoji=False)
+        text, state = TextColumn("{task.description:<17}"), TextColumn("{task.fields[state]}")
+        columns = (text, BarColumn(), MofNCompleteColumn(), state, TimeRemainingColumn(compact=True))
+        self._bars = Progress(*columns, console=self.console, disable=silent)
+
+    def print(self, text: object) -> None:
+        """One line."""
+        self.console.print(text)
+
+    def introduce(self, experiment: Experiment, strict: bool) -> None:
+        """What is run and where, and whether theory predicts that it is stable.
+
+        Raises:
+            InputError: with `strict`, a method is unstable or does not settle.
+        """
+        plans = resolve(experiment)
+        if experiment.title:
+            self.console.print(experiment.title, style="bold")
+        self.print(_heading(experiment, plans[0]))
+        for plan in plans:
+            sentence = plan.prediction.sentence(plan.name)
+            if plan.prediction.settles is not False:
+                self.print(sentence)
+            elif strict:
+                raise InputError(f"{sentence}.")
+            else:
+                warnings.warn(sentence, stacklevel=2)
+
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """While it lasts, progress bars are shown."""
+        with self._bars:
+            yield
+
+    def callbacks_for(self, name: str) -> Sequence[Callback]:
+        """A progress bar for one method."""
+        return [] if self.silent else [ProgressBar(self._bars, name)]
+
+    def conclude(self, outcomes: Mapping[str, Outcome], out: Path, as_json: bool) -> None:
+        """The table, and where the records are."""
+        if as_json:
+            print(_as_json(outcomes, out))
+        self.print(running.summary(outcomes).to_rich())
+        result = next(iter(outcomes.values())).result
+        self.print(f"update: {result.kernel}; gradients: {result.gradients}")
+        if result.processes > 1:
+            sent = sum(outcome.result.interprocess_bytes for outcome in outcomes.values()) / 1e6
+            self.print(f"{result.processes} processes sent each other {sent:.1f} MB")
+        if (figure := out / "figures" / "comparison.png").is_file():
+            self.print(f"figure: {figure}")
+        self.print(f"run folder: {out}")
+
+
+class ProgressBar(Callback):
+    """One method's line in the progress display."""
+
+    def __init__(self, bars: Progress, name: str) -> None:
+        self._bars, self._name = bars, name
+        self._task: TaskID | None = None
+
+    def on_start(self, run: Run) -> None:
+        """Show the line; a resumed run starts where it was."""
+        if self._task is None:
+            self._task = self._bars.add_task(self._name, total=run.settings.iterations, state="")
+        self._bars.update(self._task, completed=run.k)
+
+    def on_progress(self, run: Run) -> None:
+        """Move it."""
+        if self._task is not None:
+            self._bars.update(self._task, completed=run.k)
+
+    def on_evaluation(self, run: Run, row: Row) -> None:
+        """Show the last loss and accuracy."""
+        accuracy = "" if row["accuracy"] is None else f"  accuracy {100 * row['accuracy']:.2f} %"
+        if self._task is not None:
+            self._bars.update(self._task, completed=run.k, state=f"loss {row['loss']:.4g}{accuracy}")
+
+
+def _heading(experiment: Experiment, plan: Plan) -> str:
+    graph, ends, count = plan.graph, plan.weights.spectrum, len(plan.graph.edges)
+    name = graph.spec or "a graph"
+    return (
+        f"{experiment.problem} on {name}: {graph.n} agents, {count} edge{'s' * (count != 1)}, "
+        f"ρ(L) = {ends.rho:.3g}, ρ₂(L) = {ends.rho2:.3g} ({experiment.laplacian} Laplacian)"
+    )
+
+
+def _as_json(outcomes: Mapping[str, Outcome], out: Path) -> str:
+    results: dict[str, Any] = {
+        name: {**outcome.result.summary(), "diverged": outcome.error is not None, "notes": outcome.notes}
+        for name, outcome in outcomes.items()
+    }
+    return json.dumps({"out": str(out), "results": jsonable(results)}, indent=2)

@@ -1,0 +1,125 @@
+"""`peerdescent explain`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from peerdescent.cli import flags
+from peerdescent.cli.flags import OUTPUT, AsJson
+
+if TYPE_CHECKING:
+    from peerdescent.experiments.explain import Explanation, Theorem1, Traffic
+
+FigureFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Draw the graph into a .png, .svg or .pdf file.", rich_help_panel=OUTPUT),
+]
+
+
+@flags.with_flags()
+def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) -> None:
+    """Tell before a run: the graph, traffic, stability and what would restore it, and whether Theorem 1 applies.
+
+    Examples:
+
+    - `peerdescent explain quickstart`
+
+    - `peerdescent explain -a dsgpa-f --graph star:10 --laplacian unit`
+
+    - `peerdescent explain experiment.toml --json`
+    """
+    experiment = flags.experiment_from(given)
+    from peerdescent._util.numbers import jsonable
+    from peerdescent.experiments.explain import explain_plan, picture
+    from peerdescent.experiments.plans import resolve
+
+    plans = resolve(experiment)
+    facts = [explain_plan(plan) for plan in plans]
+    if figure is not None:
+        from peerdescent.report import drawing
+
+        graph, weights = plans[0].graph, plans[0].weights
+        drawing.save_as(drawing.topology(graph, weights.spectrum, experiment.laplacian), figure)
+    if as_json:
+        found = [jsonable(each.as_dict()) for each in facts]
+        print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
+        return
+    if drawn := picture(plans[0].graph):
+        print(f"{plans[0].graph}\n{drawn}\n")
+    for each in facts:
+        _show(each)
+
+
+def _show(facts: Explanation) -> None:
+    """The facts of one method, for a person."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, title=facts.algorithm, title_justify="left")
+    for label, text in _lines(facts).items():
+        if text:
+            table.add_row(label, Text(text))
+    Console(highlight=False, emoji=False).print(table, "")
+
+
+def _lines(facts: Explanation) -> dict[str, str]:
+    graph, stable = facts.graph, facts.stability
+    low, high = graph.degrees
+    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    verdict = stable.sentence(facts.algorithm)
+    return {
+        "graph": f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}, "
+        f"diameter {graph.diameter}",
+        "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
+        f"λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
+        "traffic": _traffic(facts.traffic),
+        "stability": verdict,
+        "because": "" if stable.reason in verdict else stable.reason,
+        "condition": "" if stable.condition in verdict else stable.condition,
+        "stable while": _ranges(facts.ranges),
+        "what would help": ", ".join(f"{key} = {value:.4g}" for key, value in stable.cures.items()),
+        **_theorem1(facts.theorem1),
+        "notes": "; ".join(facts.notes),
+    }
+
+
+def _traffic(sent: Traffic) -> str:
+    from peerdescent.report.tables import human_bytes
+
+    if not sent.vectors_per_edge:
+        return "nothing travels on the graph"
+    ends = [human_bytes(number) for number in sent.bytes_per_iteration]
+    period = sent.communication_period
+    often = "iteration" if period == 1 else f"{period} iterations"
+    count = "1 vector" if sent.vectors_per_edge == 1 else f"{sent.vectors_per_edge} vectors"
+    spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    vectors = f"{count} of {sent.dimension:,} numbers to each neighbour"
+    return f"{vectors} every {often}: {spread} per agent and iteration{' on average' * (period > 1)}"
+
+
+def _ranges(found: dict[str, tuple[float, float | None]]) -> str:
+    """How far each step size may go by itself; the curvature of the costs, which is not known, adds its own limits."""
+    each = ", ".join(_between(name, *ends) for name, ends in found.items())
+    return f"{each} (one at a time; costs flat)" if each else ""
+
+
+def _between(name: str, low: float, high: float | None) -> str:
+    """The interval in which a step size may be changed by itself."""
+    if high is None:
+        return f"{name} > {low:.4g}" if low else f"any {name}"
+    return f"{low:.4g} < {name} < {high:.4g}" if low else f"{name} < {high:.4g}"
+
+
+def _theorem1(found: Theorem1) -> dict[str, str]:
+    values = found.parameters
+    asked = f"κ₁ = {values['kappa1']:.4g}, κ₂ = {values['kappa2']:.4g}: " if values else ""
+    asked += ", ".join(f"{name} = {values[name]:.4g}" for name in ("eta", "alpha", "beta")) if values else ""
+    return {
+        "Theorem 1": "its conditions hold" if found.holds else f"its conditions fail: {'; '.join(found.failing)}",
+        "it asks for": "" if found.holds else asked or found.infeasible or "",
+    }

@@ -1,0 +1,86 @@
+"""`peerdescent run` and `peerdescent compare`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from peerdescent.cli import flags
+from peerdescent.errors import InputError
+
+if TYPE_CHECKING:
+    from peerdescent.cli.display import Display
+    from peerdescent.experiments.schema import Experiment
+
+
+@flags.with_flags(flags.record_flags, flags.process_flags)
+def run(**given: Any) -> None:
+    """Run one method and keep its records.
+
+    Examples:
+
+    - `peerdescent run -a dsgpa-f-pb --graph er:10:0.4 --set eta=.03 --set gamma=.7 --seed 1 --out runs/a`
+
+    - `peerdescent run runs/a --seed 2` repeats a run with another seed; `run runs/a --resume` continues it
+
+    - `peerdescent run experiment.toml --workers 2` shares the agents among two processes
+
+    - `torchrun --nnodes 4 --rdzv-backend c10d --rdzv-endpoint HOST:29400 -m peerdescent run experiment.toml`
+
+    Exit code 2: wrong input; 3: the run diverged.
+    """
+    _execute(given, together=False)
+
+
+@flags.with_flags(flags.record_flags, flags.process_flags)
+def compare(**given: Any) -> None:
+    """Run several methods under equal conditions: one table, one figure.
+
+    Examples:
+
+    - `peerdescent compare quickstart`
+
+    - `peerdescent compare -a dsgpa-t-pb -a dm-sgd --graph ring:10 --partition dirichlet:0.3`
+
+    - `peerdescent compare runs/b --resume`
+
+    Exit code 2: wrong input; 3: all methods diverged.
+    """
+    _execute(given, together=True)
+
+
+def _execute(given: dict[str, Any], together: bool) -> None:
+    """Execute what the flags ask for, showing how it goes; raises if every method diverged."""
+    flags.silence(given["quiet"])
+    experiment = flags.experiment_from(given)
+    if not together:
+        flags.check_one_method(experiment)
+    from peerdescent.cli.display import Display
+    from peerdescent.distributed.launcher import torchrun
+    from peerdescent.experiments.run import RunOptions, execute
+
+    faults = {"on_loss": given["on_loss"], "kill": tuple(given["kill"] or ()), "stall": tuple(given["stall"] or ())}
+    records = {"resume": given["resume"], "overwrite": given["overwrite"]}
+    options = RunOptions(flags.folder_from(given), **records, workers=given["workers"], **faults)
+    with torchrun() as group:
+        if group is not None and options.on_loss == "restart" and options.out is None:
+            raise InputError("--on-loss restart needs --out under torchrun: name the run folder to resume.")
+        folder = options.folder("compare" if together else experiment.algorithms[0])
+        silent = given["quiet"] or given["as_json"] or not (group is None or group.is_rank_zero)
+        display = Display(silent)
+        _fetch_data(experiment, display)
+        display.introduce(experiment, given["strict"])
+        with display.progress():
+            outcomes = execute(experiment, replace(options, out=folder), together, display.callbacks_for, group)
+        if group is None or group.is_rank_zero:
+            display.conclude(outcomes, folder, given["as_json"])
+    errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
+    if len(errors) == len(outcomes):
+        raise errors[0]
+
+
+def _fetch_data(experiment: Experiment, display: Display) -> None:
+    if experiment.problem == "mnist-cnn":
+        from peerdescent.data.fetch import fetch
+
+        fetch("mnist", announce=display.print)

@@ -1,0 +1,111 @@
+"""Where experiments come from: TOML files, run folders, the library; and the commented file that `init` writes."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from peerdescent._util import toml
+from peerdescent._util.schema import Setting, settings_of
+from peerdescent._util.validation import did_you_mean
+from peerdescent.errors import InputError
+from peerdescent.experiments.schema import WHAT, Experiment, from_keys
+from peerdescent.training.settings import COMPUTE, NETWORK, RUN
+
+PANELS = (WHAT, RUN, NETWORK, COMPUTE)
+"""The groups of settings, in the order in which people think of them."""
+RUN_FILES = ("experiment.toml", "comparison.toml", "tuned.toml")
+"""What a folder may hold that can be run again."""
+
+
+def read(source: str) -> Experiment:
+    """An experiment from a TOML file, from a run folder, or from the library by name.
+
+    >>> read("quickstart").graph
+    'authors10'
+    """
+    if source in library():
+        text = files(__package__).joinpath("library").joinpath(f"{source}.toml").read_text(encoding="utf-8")
+        return from_keys(toml.loads(text, source), source)
+    path = Path(source)
+    if os.path.isdir(source):  # unlike Path's, it is False for too long a name
+        path = run_file(path)
+    elif path.suffix != ".toml" and not os.path.exists(source):
+        near = did_you_mean(source, library())
+        raise InputError(
+            f"there is no experiment {source!r}{near}: give a TOML file, a run folder, or a name that "
+            "`peerdescent list experiments` shows."
+        )
+    return from_keys(toml.loads(_text(path), str(path)), str(path))
+
+
+def run_file(folder: Path) -> Path:
+    """The file in a run folder that says what was run."""
+    for name in RUN_FILES:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"{folder} holds no run: expected one of {', '.join(RUN_FILES)} in it.")
+
+
+def library() -> dict[str, str]:
+    """The experiments that ship with the package, by name, with their titles."""
+    folder = files(__package__).joinpath("library")
+    texts = {
+        item.name[:-5]: item.read_text(encoding="utf-8") for item in folder.iterdir() if item.name.endswith(".toml")
+    }
+    return {name: str(toml.loads(text, name).get("title", "")) for name, text in sorted(texts.items())}
+
+
+def commented(experiment: Experiment | None = None) -> str:
+    """An experiment file with every key, its meaning and its default; what differs from the default is active.
+
+    >>> print(commented().splitlines()[0])
+    # An experiment for peerdescent: `peerdescent run THIS_FILE`, or compare, explain, tune.
+    """
+    chosen = experiment or Experiment()
+    lines = [
+        "# An experiment for peerdescent: `peerdescent run THIS_FILE`, or compare, explain, tune.",
+        "# Every key has a flag of the same name (--batch-size for batch_size); flags win over this file.",
+    ]
+    panel = ""
+    settings = [setting for setting in settings_of(Experiment) if setting.name != "set"]
+    for setting in sorted(settings, key=lambda setting: PANELS.index(setting.panel)):
+        if setting.panel != panel:
+            panel = setting.panel
+            lines += ["", f"# ---- {panel} ----"]
+        lines += _entry(setting, getattr(chosen, setting.name))
+    lines += ["", *_SET_COMMENT]
+    if chosen.set:
+        lines += ["", toml.dumps({"set": chosen.set}).decode().rstrip()]
+    return "\n".join(lines) + "\n"
+
+
+_SET_COMMENT = (
+    "# Hyperparameters: for all methods, for one of them, and the problem's options.",
+    "# [set]",
+    "# eta = 0.03",
+    "# [set.dm-sgd]",
+    '# eta = "cosine:0.1:3000"   # a schedule: power:, inverse:, cosine:, step:, warmup:',
+    "# [set.problem]",
+    '# start = "glorot"',
+)
+
+
+def _entry(setting: Setting, value: Any) -> list[str]:
+    """A key with its comment; commented out where it has its default."""
+    choices = f" One of {setting.metavar.replace('|', ', ')}." if "|" in setting.metavar else ""
+    shown = value if value not in (None, "", ()) else {"eval_every": 60, "powerball": 0.7}.get(setting.name, value)
+    text = toml.dumps({setting.name: list(shown) if isinstance(shown, tuple) else shown}).decode().strip()
+    active = value != setting.default or setting.name in ("algorithms", "problem", "graph", "iterations", "batch_size")
+    return [f"# {setting.help}{choices}", text if active else f"# {text}"]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a text file: expected TOML.") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from None

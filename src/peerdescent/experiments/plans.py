@@ -1,0 +1,113 @@
+"""From an experiment to plans: everything is built and checked once, before anything is written."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from peerdescent import algorithms, graphs, problems
+from peerdescent.algorithms import Algorithm
+from peerdescent.errors import InputError
+from peerdescent.experiments.schema import PROBLEM, Experiment
+from peerdescent.graphs import Graph
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.problems import Problem
+from peerdescent.training.plan import Plan, plain
+from peerdescent.training.settings import Settings
+
+
+def resolve(experiment: Experiment) -> list[Plan]:
+    """A plan for every method of an experiment; they share the graph and, once it is needed, the problem.
+
+    >>> [plan.algorithm.eta for plan in resolve(Experiment(problem="quadratic", algorithms=("d2",), set={"eta": 0.05}))]
+    [0.05]
+    """
+    experiment = prepare(experiment)
+    graph = graphs.parse(experiment.graph)
+    settings = settings_only(experiment)
+    settings.place()
+    make_problem = functools.cache(lambda: make_problem_of(experiment, graph))
+    methods = {name: make_algorithm(experiment, name) for name in experiment.algorithms}
+    return [_plan(experiment, name, method, graph, settings, make_problem) for name, method in methods.items()]
+
+
+def prepare(experiment: Experiment) -> Experiment:
+    """Load the user's files, call methods by their own names instead of aliases, and refuse tables of no method."""
+    for path in experiment.load:
+        load_methods(path)
+    names = tuple(algorithms.canonical(name) for name in experiment.algorithms)
+    tables = {
+        key if key == PROBLEM or not isinstance(value, Mapping) else algorithms.canonical(key): value
+        for key, value in experiment.set.items()
+    }
+    for key, value in tables.items():
+        if isinstance(value, Mapping) and key != PROBLEM and key not in names:
+            raise InputError(f"set.{key}: there is no such algorithm in this experiment.")
+    return experiment.replace(algorithms=names, set=tables)
+
+
+def make_algorithm(experiment: Experiment, name: str) -> Algorithm:
+    """A method with the values that are set for it, and for all."""
+    known = algorithms.find(name).options()
+    common = {key: value for key, value in experiment.set.items() if not isinstance(value, Mapping)}
+    own = experiment.set.get(name, {})
+    anywhere = {key for other in experiment.algorithms for key in algorithms.find(other).options()}
+    for key in (*(key for key in common if key not in anywhere), *(key for key in own if key not in known)):
+        raise InputError(f"{name} has no hyperparameter {key!r}: it has {', '.join(known)}.")
+    values = {key: value for key, value in common.items() if key in known}
+    return algorithms.make(name, experiment.powerball, **{**values, **own})
+
+
+def make_problem_of(experiment: Experiment, graph: Graph) -> Problem:
+    """The problem of an experiment, for the agents of its graph."""
+    return problems.make(experiment.problem, graph.n, experiment.partition, **experiment.problem_options)
+
+
+def settings_only(experiment: Experiment) -> Settings:
+    """What of an experiment says how a run is carried out."""
+    return Settings(**{name: getattr(experiment, name) for name in Settings.__struct_fields__})
+
+
+def describe(experiment: Experiment, *names: str) -> dict[str, Any]:
+    """The experiment with every choice explicit, ready for TOML: the run of one method, or of several."""
+    named = {"algorithm": names[0]} if len(names) == 1 else {"algorithms": list(names)}
+    values = {key: value for key, value in plain(experiment).items() if key not in ("algorithms", "set", "graph")}
+    own: dict[str, Any] = {name: make_algorithm(experiment, name).parameters() for name in names}
+    own |= {PROBLEM: experiment.problem_options} if experiment.problem_options else {}
+    return {**named, "graph": graphs.parse(experiment.graph).text, **values, "set": own}
+
+
+def _plan(
+    experiment: Experiment,
+    name: str,
+    method: Algorithm,
+    graph: Graph,
+    settings: Settings,
+    make_problem: Callable[[], Problem],
+) -> Plan:
+    weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, method)
+    dimension = functools.partial(
+        problems.dimension, experiment.problem, graph.n, experiment.partition, **experiment.problem_options
+    )
+    description = describe(experiment, name)
+    return Plan(name, graph, method, settings, weights, make_problem, description, make_dimension=dimension)
+
+
+def load_methods(path: str) -> None:
+    """Run a Python file that registers the user's own methods or problems."""
+    spec = importlib.util.spec_from_file_location(f"peerdescent_user_{Path(path).stem}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"load = {path!r}: expected a Python file.")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"load = {path!r}: there is no such file.") from None
+    except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; what and where is what they need
+        raise InputError(f"load = {path!r} failed: {type(error).__name__}: {error}") from error

@@ -1,0 +1,56 @@
+"""When two runs are the same: one definition, for resuming, repeating, skipping what is done and grouping seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+FREE = ("iterations", "eval_every", "per_agent", "title", "load", "threads", "out", "name")
+"""Keys that do not decide the trajectory: how long it is followed, what is recorded of it, names, threads."""
+
+
+def identity(description: Mapping[str, Any]) -> dict[str, str]:
+    """What decides the trajectory, flat: tables become dotted keys, values JSON texts.
+
+    >>> identity({"seed": 1, "title": "a", "set": {"d-sgd-1": {"eta": 0.1}}})
+    {'seed': '1', 'set.d-sgd-1.eta': '0.1'}
+    """
+    flat: dict[str, str] = {}
+    for key, value in description.items():
+        if key in FREE:
+            continue
+        if isinstance(value, Mapping):
+            flat.update({f"{key}.{name}": text for name, text in identity(value).items()})
+        else:
+            flat[key] = json.dumps(value, sort_keys=True, default=str)
+    return flat
+
+
+def fingerprint(description: Mapping[str, Any], **more: str) -> str:
+    """Equal for runs that can continue or replace each other; `more` are facts that no description holds.
+
+    >>> fingerprint({"seed": 1, "iterations": 10}) == fingerprint({"iterations": 20, "seed": 1})
+    True
+    >>> fingerprint({"seed": 1}) == fingerprint({"seed": 2})
+    False
+    """
+    text = json.dumps(sorted({**identity(description), **more}.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """In what two runs differ, each as "key = this there and that here".
+
+    >>> differences({"seed": 1}, {"seed": 2})
+    ['seed = 1 there and 2 here']
+    """
+    one, other = identity(known), identity(wanted)
+    keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+    return [f"{_short(key)} = {one.get(key, 'nothing')} there and {other.get(key, 'nothing')} here" for key in keys]
+
+
+def _short(key: str) -> str:
+    """A hyperparameter by the name under which it is set."""
+    return key.removeprefix("set.")

@@ -1,0 +1,170 @@
+"""What theory predicts of a method before a run: is it stable, under which condition, and what would make it so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from peerdescent import schedules
+from peerdescent.algorithms import DSGPA, Algorithm, varied
+from peerdescent.errors import InputError
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.theory.ranges import nearest_stable, stable_range
+from peerdescent.theory.recursion import Equation
+from peerdescent.theory.stability import stability, stable_up_to
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A verdict on stability, with its reason and its remedies; None where nothing can be predicted."""
+
+    stable: bool | None
+    """Whether everything stays bounded."""
+    settles: bool | None
+    """Stable, and not only circling where the method with γ = 1 would be unstable."""
+    margin: float | None
+    reason: str
+    condition: str = ""
+    """On which graphs the method is stable, and where this graph lies."""
+    up_to: float | None = None
+    """The largest eigenvalue for which it is stable; None for all."""
+    eigenvalue: float | None = None
+    tenfold_iterations: float | None = None
+    """Iterations until disagreement has shrunk tenfold."""
+    chatter: float | None = None
+    """The size at which entries under a power keep circling."""
+    cures: dict[str, float] = field(default_factory=dict)
+    """For each step size the nearest value that alone makes the method stable."""
+    suggestion: str = ""
+
+    def sentence(self, name: str) -> str:
+        """One line for the user, with a remedy if there is one."""
+        if self.stable is None:
+            return f"{name}: {self.reason}"
+        circling = f"entries of βv + g keep circling at about {self.chatter:.2g}" if self.chatter else ""
+        if self.settles:
+            slow = round(self.tenfold_iterations or 0)
+            often = "at once" if slow < 1 else f"in about {slow:,} iteration{'s' * (slow > 1)}"
+            return f"{name}: stable; disagreement shrinks tenfold {often}{'; ' * bool(circling)}{circling}"
+        hint = f"; {self.suggestion} would make it stable" if self.suggestion else ""
+        if self.stable:
+            return f"{name} is bounded but does not settle: {circling or 'with γ = 1 it is unstable'}{hint}"
+        if self.up_to == 0:
+            return f"{name} is {self.condition}{hint}"
+        return f"{name} is unstable on this graph: {self.reason}{hint}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self)
+
+
+def predict(
+    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: int = 1
+) -> Prediction:
+    """Predict the stability of a method on the graph and weights of a run.
+
+    Args:
+        algorithm: the method.
+        weights: the run's L and W.
+        laplacian: the kind of L; "matched" follows a change of step sizes.
+        mixing: the kind of W.
+        communication_period: iterations from one exchange of messages to the next.
+
+    >>> from peerdescent.algorithms import make
+    >>> from peerdescent.graphs import parse
+    >>> method = make("dsgpa-f")
+    >>> weights = MixingWeights.build(parse("star:10"), "unit", "metropolis", method)
+    >>> predict(method, weights, "unit", "metropolis").suggestion
+    'eta = 0.021'
+    """
+    kinds = _Kinds(weights, laplacian, mixing, communication_period)
+    try:
+        verdict = stability(algorithm, weights.graph, **kinds.arguments)
+    except InputError as error:  # a method whose modes do not separate
+        return Prediction(None, None, None, str(error))
+    cures = {} if verdict.settles else nearest_stable(algorithm, weights.graph, **kinds.arguments)
+    up_to = stable_up_to(algorithm, communication_period=communication_period)
+    return Prediction(
+        verdict.stable,
+        verdict.settles,
+        verdict.margin,
+        verdict.reason,
+        condition(algorithm, up_to, weights, communication_period),
+        _finite(up_to),
+        verdict.eigenvalue,
+        _finite(verdict.tenfold),
+        verdict.chatter,
+        cures,
+        _suggestion(algorithm, kinds, cures),
+    )
+
+
+def predict_ranges(
+    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: int = 1
+) -> dict[str, tuple[float, float | None]]:
+    """Between which values each step size may be changed alone; None for no end within a thousandfold."""
+    kinds = _Kinds(weights, laplacian, mixing, communication_period)
+    try:
+        found = stable_range(algorithm, weights.graph, **kinds.arguments)
+    except InputError:  # the prediction says why
+        return {}
+    return {key: (low, _finite(high)) for key, (low, high) in found.items()}
+
+
+class _Kinds(NamedTuple):
+    """Where a method is judged."""
+
+    weights: MixingWeights
+    laplacian: str
+    mixing: str
+    communication_period: int
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The same as theory's functions take it."""
+        return {key: value for key, value in self._asdict().items() if key != "weights"}
+
+
+def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: int = 1) -> str:
+    """On which graphs the method is stable with its values, and where this graph lies."""
+    if algorithm.common_start or weights.graph.n == 1:
+        return "nobody can disagree"
+    if up_to == 0:
+        return f"unstable on every connected graph{_dual_too_strong(algorithm)}"
+    equation, ends = Equation(algorithm), weights.spectrum
+    if up_to == math.inf or (equation.matrix == "I−W" and up_to > 2 - 1e-6):  # I−W has no eigenvalue of 2 or more
+        return "stable on every connected graph"
+    if equation.matrix == "I−W":
+        return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}"
+    if isinstance(algorithm, DSGPA) and equation.power_on_direction:
+        below = stable_up_to(varied(algorithm, gamma=1.0), communication_period=communication_period)
+        where = f"below {below:.4g}" if below else f"on no connected graph{_dual_too_strong(algorithm)}"
+        return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}"
+    return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}"
+
+
+def _dual_too_strong(algorithm: Algorithm) -> str:
+    """The reason in the paper's letters, where it is that of the printed order."""
+    h = algorithm.hyperparameters(0)
+    if isinstance(algorithm, DSGPA) and algorithm.dual == "jacobi" and h["eta"] * h["beta"] ** 2 >= h["alpha"]:
+        return f" for flat costs: ηβ² = {h['eta'] * h['beta'] ** 2:.4g} ≥ α = {h['alpha']:.4g}"
+    return ""
+
+
+def _suggestion(algorithm: Algorithm, kinds: _Kinds, cures: dict[str, float]) -> str:
+    """One change that makes the method stable, with as few digits as will do."""
+    for name, value in cures.items():
+        lower = value < schedules.at(getattr(algorithm, name), 0)
+        for digits in (2, 4):
+            step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+            rounded = (math.floor(0.999 * value / step) if lower else math.ceil(1.001 * value / step)) * step
+            changed = varied(algorithm, **{name: float(f"{rounded:.{digits}g}")})
+            if stability(changed, kinds.weights.graph, **kinds.arguments).settles:
+                return f"{name} = {rounded:.{digits}g}"
+    return ""
+
+
+def _finite(value: float) -> float | None:
+    """The number, or None for infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,134 @@
+"""A plan: everything that is fixed before a run, resolved once and used by all who run, explain or judge it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+
+from peerdescent.algorithms import Algorithm, describe
+from peerdescent.errors import InputError
+from peerdescent.graphs import Graph
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.problems import Problem
+from peerdescent.theory.prediction import Prediction, predict
+from peerdescent.tracing.recording import vectors_sent
+from peerdescent.training.settings import Settings
+
+MADE_IN_PYTHON = "made_in_python"
+"""The key that lists what only Python can make again."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One method on one problem and graph, with the weights that follow from them.
+
+    Args:
+        name: what tables and figures call the method.
+        graph: who talks to whom.
+        algorithm: the method with its hyperparameters.
+        settings: how the run is carried out.
+        weights: L, W and their spectrum.
+        make_problem: makes the problem when it is first needed; `explain` needs its dimension only.
+        description: all choices as TOML keys, as the run folder records them.
+        x0: the agents' starting points; None takes the problem's.
+        make_dimension: the length of x, where that is known without the problem's data.
+    """
+
+    name: str
+    graph: Graph
+    algorithm: Algorithm
+    settings: Settings
+    weights: MixingWeights
+    make_problem: Callable[[], Problem]
+    description: Mapping[str, Any]
+    x0: torch.Tensor | None = None
+    make_dimension: Callable[[], int] | None = None
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What is minimised."""
+        problem = self.make_problem()
+        if problem.agents != self.graph.n:
+            raise InputError(
+                f"the problem has {problem.agents} agents and the graph {self.graph.n}: they must be the same."
+            )
+        return problem
+
+    @cached_property
+    def dimension(self) -> int:
+        """How many numbers an agent's x has."""
+        return self.problem.dimension if self.make_dimension is None else self.make_dimension()
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Whether the method is stable here, why, and what would make it so."""
+        s = self.settings
+        return predict(self.algorithm, self.weights, s.laplacian, s.mixing, s.communication_period)
+
+    @cached_property
+    def vector_bytes(self) -> int:
+        """The size of one message: p numbers in the precision of messages."""
+        size = 2 if self.settings.message_dtype == "bf16" else self.settings.place()[1].itemsize
+        return self.dimension * size
+
+    @cached_property
+    def vectors_sent(self) -> int:
+        """How many vectors an agent sends to each neighbour in an exchange."""
+        return vectors_sent(self.algorithm)
+
+    def start(self, problem: Problem) -> torch.Tensor:
+        """The agents' starting points, n×p."""
+        if self.x0 is None:
+            return problem.start(self.settings.seed)
+        shape = (problem.agents, problem.dimension)
+        try:
+            return torch.as_tensor(self.x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
+        except RuntimeError:
+            raise InputError(f"x0 has shape {tuple(self.x0.shape)}: expected {shape} or one row of it.") from None
+
+
+def make_plan(
+    problem: Problem | Callable[[], Problem],
+    graph: Graph,
+    algorithm: Algorithm,
+    settings: Settings,
+    x0: torch.Tensor | None = None,
+    problem_name: str = "",
+    algorithm_name: str = "",
+) -> Plan:
+    """A plan from objects; names are given where the objects were made from them."""
+    made: dict[str, Any] = describe(algorithm, algorithm_name)
+    python = made.pop(MADE_IN_PYTHON, [])
+    make = partial(_given, problem) if isinstance(problem, Problem) else problem
+    if not problem_name:
+        python.append("problem")
+        made["problem"] = make().name
+    if x0 is not None:
+        python.append("x0")
+        made["x0"] = hashlib.sha256(torch.as_tensor(x0).detach().cpu().numpy().tobytes()).hexdigest()[:16]
+    weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, algorithm)
+    description = {
+        "algorithm": made.pop("algorithm"),
+        "problem": problem_name or made.pop("problem"),
+        "graph": graph.text,
+        **plain(settings),
+        **made,
+        **({MADE_IN_PYTHON: python} if python else {}),
+    }
+    return Plan(str(description["algorithm"]), graph, algorithm, settings, weights, make, description, x0)
+
+
+def _given(problem: Problem) -> Problem:
+    """A function of a module, so that plans can be pickled."""
+    return problem
+
+
+def plain(settings: Settings) -> dict[str, Any]:
+    """Settings as TOML keys: lists for tuples, nothing for what is not set."""
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.asdict().items()}
+    return {name: value for name, value in values.items() if value is not None and value not in ("", [])}

@@ -1,0 +1,85 @@
+"""Going on with the run in a folder: what it holds is checked against what is asked for, and restored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from peerdescent.errors import InputError
+from peerdescent.runs.fingerprint import differences, fingerprint
+from peerdescent.runs.folder import CHECKPOINTS, RunFolder
+from peerdescent.training.checkpoints import Checkpoint, Checkpoints
+from peerdescent.training.state_repair import in_words, readmit_agents
+
+if TYPE_CHECKING:
+    from peerdescent.training.loop import Run
+
+
+def record_in(run: Run, folder: RunFolder) -> None:
+    """In rank 0: keep records in a folder, and go on from what it holds."""
+    description = dict(run.plan.description)
+    if run.settings.gradients == "measure":
+        description["gradients"] = run.strategy  # what was measured is kept when the run is resumed
+    digest = fingerprint(description, start=run.start_digest)
+    run.group.broadcast_object(digest)
+    run.checkpoints = Checkpoints(folder.checkpoints, run.group, run.placement, digest)
+    last = run.checkpoints.last()
+    if last is not None and last.lost:
+        last.state = readmit_agents(run.algorithm, run.graph, last.state, last.lost)
+        run.recorder.note(f"{in_words(last.lost)} rejoined at iteration {last.iteration} with a neighbour's x")
+    _check_same(run, folder, description, last)
+    _check_length(run, folder, last)
+    _restore(run, last)
+    run.recorder.write_to(folder, description, run.k if last is not None else -1)
+    if len(rows := run.recorder.metrics):  # agents may have been lost before: what was sent until then is recorded
+        run.bytes_before = rows[-1]["iteration"], rows[-1]["bytes_sent"]
+
+
+def follow(run: Run, out: Path) -> None:
+    """In all other ranks: go on from where rank 0 does, and keep the own part of checkpoints."""
+    digest = run.group.broadcast_object()
+    run.checkpoints = Checkpoints(out / CHECKPOINTS, run.group, run.placement, digest)
+    _restore(run, run.checkpoints.last())
+
+
+def _check_same(run: Run, folder: RunFolder, description: dict[str, Any], last: Checkpoint | None) -> None:
+    """Refuse a folder that holds another run; what differs is named."""
+    known = folder.experiment()
+    assert run.checkpoints is not None
+    digest = run.checkpoints.digest
+    shape = (run.graph.n, run.problem.dimension)
+    fits = last is None or (
+        set(last.state) == set(run.state) and all(array.shape == shape for array in last.state.values())
+    )
+    same = known is None or fingerprint(known, start=run.start_digest) == digest
+    if same and (last is None or (last.digest == digest and fits)):
+        return
+    named = differences(known or {}, description)[:3] or ["its data or starting points differ"]
+    raise InputError(
+        f"{folder.path} holds another run ({'; '.join(named)}): leave out what differs, or choose another --out."
+    )
+
+
+def _check_length(run: Run, folder: RunFolder, last: Checkpoint | None) -> None:
+    """Refuse to end before where the folder's run already is."""
+    wanted = run.settings.iterations
+    if last is not None and last.iteration > wanted:
+        raise InputError(
+            f"{folder.path} holds {last.iteration} iterations already: "
+            "ask for at least as many, or choose another --out."
+        )
+    recorded = folder.last_iteration()
+    if last is None and recorded > wanted:
+        raise InputError(f"{folder.path} holds {recorded} iterations already: choose another --out.")
+
+
+def _restore(run: Run, last: Checkpoint | None) -> None:
+    """Every process's rows of rank 0's checkpoint, if it has one."""
+    counted = run.group.broadcast_object(None if last is None else [last.iteration, last.seconds])
+    if counted is not None:
+        run.k, run.seconds = counted
+        for name, array in run.state.items():
+            rows: torch.Tensor | None = None if last is None else last.state[name]
+            run.group.scatter(rows, array, run.placement)
