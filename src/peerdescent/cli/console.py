@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent._version import __version__
 from peerdescent.data.fetch import fetch
 from peerdescent.distributed.faults import Faults, as_faults, restarts_of_torchrun, with_restarts
@@ -75,7 +75,7 @@ def execute(experiment: Experiment, way: RunOptions, together: bool, group: Proc
     """Run or compare, alone or in a group, showing how it goes; raises if every method diverged."""
     named = way.out is not None
     way = replace(way, out=way.folder("compare" if together else experiment.algorithms[0]))
-    whole("--workers", way.workers, 1)
+    check_integer("--workers", way.workers, 1)
     agents = experiment.make_graph().n
     way.faults.check(agents, group.size if group is not None else way.workers)
     if group is not None:

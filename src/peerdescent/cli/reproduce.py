@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.data.fetch import fetch
 from peerdescent.errors import InputError
 from peerdescent.experiments import pool
@@ -52,10 +52,10 @@ def reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run the paper's experiments and set every number beside the printed one."""
-    whole("seeds", seeds, 1)
+    check_integer("seeds", seeds, 1)
     if not 0 < budget <= 1:
         raise InputError(f"budget = {budget}: expected a number above 0 and at most 1.")
-    jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
+    jobs = check_integer("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
     out = out or Path("runs", f"reproduce-{reading}" + f"-{budget:g}" * (budget != 1))
     console = Console(quiet=quiet, highlight=False)
     if quiet:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.cli.console import RunOptions, introduce, predict
 from peerdescent.data.fetch import fetch
 from peerdescent.errors import DivergedError, InputError
@@ -44,7 +44,7 @@ def execute(experiment: Experiment, way: RunOptions, budget: Budget, jobs: int |
     from peerdescent.report.blocks import in_terminal
     from peerdescent.tune import report, tune  # figures are slow to import, and only this needs them
 
-    jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
+    jobs = check_integer("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
     if way.workers != 1 or way.on_loss != "stop" or way.kill or way.stall:
         raise InputError(
             "tune carries out every run in one process: leave out --workers, --on-loss, --kill and --stall; "

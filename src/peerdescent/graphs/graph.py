@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.errors import InputError
 from peerdescent.graphs import matrices
 
@@ -48,7 +48,7 @@ class Graph:
     spec: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        n = whole("the number of agents", self.n, 1)
+        n = check_integer("the number of agents", self.n, 1)
         edges = [_edge(pair, n) for pair in self.edges]
         weights = None if self.weights is None else _weights(self.weights, len(edges))
         order = sorted(range(len(edges)), key=edges.__getitem__)
@@ -107,7 +107,7 @@ class Graph:
         >>> Graph(3, ((0, 1), (1, 2))).neighbours(1)
         (0, 2)
         """
-        i = whole("the agent", i, 0, self.n)
+        i = check_integer("the agent", i, 0, self.n)
         start, stop = self._adjacency.indptr[i : i + 2]
         return tuple(self._adjacency.indices[start:stop].tolist())
 
@@ -201,7 +201,7 @@ def _edge(pair: Any, n: int) -> Edge:
         i, j = pair
     except (TypeError, ValueError):
         raise InputError(f"an edge must be a pair of agents, not {pair!r}; write it as (i, j).") from None
-    i, j = (whole(f"an agent in the edge ({i}, {j})", agent, 0, n) for agent in (i, j))
+    i, j = (check_integer(f"an agent in the edge ({i}, {j})", agent, 0, n) for agent in (i, j))
     if i == j:
         raise InputError(f"the edge ({i}, {j}) joins an agent to itself; leave it out, it is always understood.")
     return (i, j) if i < j else (j, i)

@@ -12,7 +12,7 @@ from typing import Any
 
 import networkx as nx
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph
@@ -40,7 +40,7 @@ def regular(n: int, degree: int, seed: int = 0) -> Graph:
     [3, 3, 3, 3, 3, 3, 3, 3]
     """
     n, seed = _agents_and_seed("regular", n, seed)
-    d = whole("graph regular: D", degree, 0 if n == 1 else 1)
+    d = check_integer("graph regular: D", degree, 0 if n == 1 else 1)
     _below("regular", "D", d, n)
     checks.size("regular", n, n * d // 2)
     if n > 1 and n * d % 2:
@@ -77,7 +77,7 @@ def watts_strogatz(n: int, k: int, probability: float, seed: int = 0) -> Graph:
     ws:10:4:0.3:seed=0 (10 agents, 20 edges)
     """
     n, seed = _agents_and_seed("ws", n, seed)
-    k = whole("graph ws: K", k, 2)
+    k = check_integer("graph ws: K", k, 2)
     p = checks.real("ws", "P", probability, most=1, zero=True)
     _below("ws", "K", k, n)
     checks.size("ws", n, n * k // 2)
@@ -94,7 +94,7 @@ def barabasi_albert(n: int, m: int, seed: int = 0) -> Graph:
     ba:10:2:seed=0 (10 agents, 16 edges)
     """
     n, seed = _agents_and_seed("ba", n, seed)
-    m = whole("graph ba: M", m, 1)
+    m = check_integer("graph ba: M", m, 1)
     _below("ba", "M", m, n)
     checks.size("ba", n, n * m)
     spec = f"ba:{n}:{m}:seed={seed}"
@@ -102,9 +102,9 @@ def barabasi_albert(n: int, m: int, seed: int = 0) -> Graph:
 
 
 def _agents_and_seed(topology: str, n: int, seed: int) -> tuple[int, int]:
-    n = whole(f"graph {topology}: N", n, 1)
+    n = check_integer(f"graph {topology}: N", n, 1)
     checks.size(topology, n, n)
-    return n, whole(f"graph {topology}: seed", seed, 0)
+    return n, check_integer(f"graph {topology}: seed", seed, 0)
 
 
 def _below(topology: str, name: str, value: int, n: int) -> None:

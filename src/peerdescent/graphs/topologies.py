@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Edge, Graph
 
@@ -18,7 +18,7 @@ def ring(n: int) -> Graph:
     >>> ring(2).edges, ring(1).edges
     (((0, 1),), ())
     """
-    n = whole("graph ring: N", n, 1)
+    n = check_integer("graph ring: N", n, 1)
     checks.size("ring", n, n)
     return _simple(n, ((i, (i + 1) % n) for i in range(n)), f"ring:{n}")
 
@@ -29,7 +29,7 @@ def path(n: int) -> Graph:
     >>> path(3).edges
     ((0, 1), (1, 2))
     """
-    n = whole("graph path: N", n, 1)
+    n = check_integer("graph path: N", n, 1)
     checks.size("path", n, n)
     return _simple(n, ((i, i + 1) for i in range(n - 1)), f"path:{n}")
 
@@ -40,7 +40,7 @@ def star(n: int) -> Graph:
     >>> star(4).edges
     ((0, 1), (0, 2), (0, 3))
     """
-    n = whole("graph star: N", n, 1)
+    n = check_integer("graph star: N", n, 1)
     checks.size("star", n, n)
     return _simple(n, ((0, i) for i in range(1, n)), f"star:{n}")
 
@@ -51,7 +51,7 @@ def complete(n: int) -> Graph:
     >>> complete(3).edges
     ((0, 1), (0, 2), (1, 2))
     """
-    n = whole("graph complete: N", n, 1)
+    n = check_integer("graph complete: N", n, 1)
     checks.size("complete", n, n * (n - 1) // 2)
     return _simple(n, combinations(range(n), 2), f"complete:{n}")
 
@@ -91,7 +91,7 @@ def hypercube(dimension: int) -> Graph:
     >>> hypercube(0).n
     1
     """
-    d = whole("graph hypercube: D", dimension, 0)
+    d = check_integer("graph hypercube: D", dimension, 0)
     d = min(d, 64)  # far beyond the limit on size, and 2^D stays a small number
     checks.size("hypercube", 2**d, d * 2**d // 2)
     return _simple(2**d, ((i, i ^ (1 << bit)) for i in range(2**d) for bit in range(d)), f"hypercube:{d}")
@@ -103,7 +103,7 @@ def exponential(n: int) -> Graph:
     >>> exponential(8).neighbours(0)
     (1, 2, 4, 6, 7)
     """
-    n = whole("graph exponential: N", n, 1)
+    n = check_integer("graph exponential: N", n, 1)
     hops = [1 << bit for bit in range((n - 1).bit_length())]
     checks.size("exponential", n, n * len(hops))
     return _simple(n, ((i, (i + hop) % n) for i in range(n) for hop in hops), f"exponential:{n}")
@@ -120,8 +120,8 @@ def authors10() -> Graph:
 
 
 def _rectangle(topology: str, rows: int, columns: int) -> tuple[int, int]:
-    rows = whole(f"graph {topology}: R", rows, 1)
-    columns = whole(f"graph {topology}: C", columns, 1)
+    rows = check_integer(f"graph {topology}: R", rows, 1)
+    columns = check_integer(f"graph {topology}: C", columns, 1)
     checks.size(topology, rows * columns, 2 * rows * columns)
     return rows, columns
 

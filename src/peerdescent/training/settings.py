@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.errors import InputError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -58,7 +58,7 @@ class Settings:
         for name, low in lowest.items():
             value = getattr(self, name)
             if value is not None or name in ("iterations", "seed", "communication_period"):
-                object.__setattr__(self, name, whole(name, value, low, 2**63))
+                object.__setattr__(self, name, check_integer(name, value, low, 2**63))
         if self.dtype not in DTYPES:
             raise InputError(f"dtype = {self.dtype!r}: expected float32 or float64.")
         if self.message_dtype not in MESSAGE_DTYPES:

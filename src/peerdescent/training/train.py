@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from peerdescent import graphs, problems
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.faults import as_faults, with_restarts
 from peerdescent.distributed.launcher import workers as start_workers
@@ -79,7 +79,7 @@ def train(
     0.333
     """
     chosen, graph, method = make_settings(settings), graphs.as_graph(graph), make_algorithm(algorithm)
-    Placement(graph.n, whole("workers", workers, 1))
+    Placement(graph.n, check_integer("workers", workers, 1))
     faults = as_faults(on_loss, kill, stall)
     faults.check(graph.n, max(workers, group.size if group is not None else 1))
     if workers > 1:

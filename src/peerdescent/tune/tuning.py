@@ -11,11 +11,11 @@ from typing import Any
 from peerdescent import theory
 from peerdescent._util import toml
 from peerdescent._util.files import write_atomically
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment, pool
-from peerdescent.runs.folder import LEFTOVERS, MARK, claim, mark
+from peerdescent.runs.folder import MARK, claim, is_leftover, mark
 from peerdescent.training.train import check
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
 from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
@@ -198,7 +198,7 @@ def with_values(experiment: Experiment, methods: Mapping[str, Algorithm]) -> Exp
 
 def _checked(experiment: Experiment, budget: Budget) -> Experiment:
     """The experiment as it is run, all of it buildable; gradients are computed in the same way in all runs."""
-    whole("iterations", experiment.iterations, 1)
+    check_integer("iterations", experiment.iterations, 1)
     experiment = replace(experiment, per_agent=False)  # f(x̄) is what counts
     graph = experiment.make_graph()
     problem = experiment.make_problem(graph.n)
@@ -223,7 +223,7 @@ def _described(experiment: Experiment, out: Path, budget: Budget) -> Experiment:
         if known != wanted:
             raise InputError(f"{out} holds a tuning of something else: choose another --out, or say --overwrite.")
         return replace(experiment, gradients=before)
-    if any(item.name not in (MARK, f"{SETTINGS}.part", *LEFTOVERS) for item in out.iterdir()):
+    if any(item.name != MARK and not is_leftover(item) for item in out.iterdir()):
         raise InputError(f"{out} holds no tuning to go on with: choose another --out.")
     mark(out)
     write_atomically(path, toml.dumps(wanted))
