@@ -41,9 +41,9 @@ bench: $(READY) ## Ratios of speed, measured in one run.
 
 results: $(READY) ## Reproduce the whole paper and what it does not test (about two hours on 2 cores); renews docs/results.
 	$(BIN)/peerdescent reproduce speedup --seeds 1 --out runs/reproduce-code
-	$(BIN)/peerdescent reproduce unlike-data --seeds 3 --out runs/reproduce-code
+	$(BIN)/peerdescent reproduce heterogeneous-data --seeds 3 --out runs/reproduce-code
 	$(BIN)/peerdescent reproduce all --seeds 3 --out runs/reproduce-code
-	for part in . speedup unlike-data; do \
+	for part in . speedup heterogeneous-data; do \
 		mkdir -p docs/results/$$part/figures docs/results/$$part/tables && \
 		cp runs/reproduce-code/$$part/README.md docs/results/$$part/ && \
 		cp runs/reproduce-code/$$part/figures/*.png docs/results/$$part/figures/ && \

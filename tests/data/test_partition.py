@@ -139,7 +139,7 @@ def test_one_agent_holds_everything():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"agents": 0}, r"^agents is 0, expected a whole number that is at least 1"),
+        ({"agents": 0}, r"^agents is 0, expected an integer that is at least 1"),
         ({"agents": 2.5}, r"^agents is 2\.5"),
         ({"agents": 5001}, r"^agents is 5001, expected at most the number of samples, 5000"),
         ({"how": "idd"}, r"^partition = 'idd': expected 'iid', .*did you mean 'iid'\?"),

@@ -66,7 +66,7 @@ def test_the_same_in_another_process_and_in_later_versions():
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "1", None, True])
 def test_bad_seeds_are_named(seed):
-    with pytest.raises(InputError, match=r"^seed is .*expected a whole number"):
+    with pytest.raises(InputError, match=r"^seed is .*expected an integer"):
         stream(seed, "minibatch")
 
 

@@ -145,7 +145,7 @@ def test_a_shard_smaller_than_the_batch_is_named_in_every_process():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"batch_size": 0}, r"^batch_size is 0, expected a whole number that is at least 1"),
+        ({"batch_size": 0}, r"^batch_size is 0, expected an integer that is at least 1"),
         ({"batch_size": 1.5}, r"^batch_size is 1\.5"),
         ({"seed": -1}, r"^seed is -1"),
         ({"shard_sizes": [5, 0]}, r"^the shard size of agent 1 is 0"),
@@ -160,5 +160,5 @@ def test_bad_inputs_are_named(arguments, message):
 
 
 def test_a_negative_iteration_is_named():
-    with pytest.raises(InputError, match=r"^k is -1, expected a whole number that is at least 0"):
+    with pytest.raises(InputError, match=r"^k is -1, expected an integer that is at least 0"):
         Minibatches([5], 2, seed=0).batches(-1)

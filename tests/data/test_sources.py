@@ -32,7 +32,7 @@ def test_a_folder_serves_in_every_usual_form(tmp_path, form, below):
     assert kept() == CONTENT
     assert set(fetched.served.values()) == {f"folder {tmp_path / 'given'}"}
     assert fetched.folder == location()
-    assert fetched.passed_over == {}
+    assert fetched.skipped == {}
     assert len(list(folder.iterdir())) == 4
 
 
@@ -85,11 +85,11 @@ def test_what_a_folder_lacks_comes_from_the_next_source(tmp_path, mirror):
     fetched = fetch(replace(TINY, mirrors=(mirror.address,)), folder)
     assert kept() == CONTENT
     assert list(fetched.served.values()) == [f"folder {folder}"] * 2 + [mirror.host] * 2
-    assert fetched.passed_over == {f"folder {folder}": f"it has no {NAMES[2]}, plain or .gz"}
+    assert fetched.skipped == {f"folder {folder}": f"it has no {NAMES[2]}, plain or .gz"}
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "unreadable"])
-def test_a_folder_that_is_none_is_passed_over(tmp_path, kind):
+def test_a_folder_that_is_none_is_skipped(tmp_path, kind):
     folder = tmp_path / "given"
     if kind == "file":
         folder.write_text("")
@@ -147,7 +147,7 @@ def break_off(handler):
     ],
     ids=["404", "503", "page", "cut", "other file", "large", "breaks off", "no HTTP", "silent", "slow"],
 )
-def test_a_bad_mirror_is_passed_over_for_the_next(mirror, monkeypatch, answer, reason):
+def test_a_bad_mirror_is_skipped_for_the_next(mirror, monkeypatch, answer, reason):
     if "no answer" in reason or "took more" in reason:  # only then is there something to wait for
         monkeypatch.setattr(sources, "TIMEOUT", 0.3)
         monkeypatch.setattr(sources, "PATIENCE", 0.4)
@@ -157,7 +157,7 @@ def test_a_bad_mirror_is_passed_over_for_the_next(mirror, monkeypatch, answer, r
     fetched = fetch(replace(TINY, mirrors=(bad, mirror.address)))
     assert kept() == CONTENT
     assert set(fetched.served.values()) == {mirror.host}
-    ((where, why),) = fetched.passed_over.items()
+    ((where, why),) = fetched.skipped.items()
     assert where.startswith("localhost")
     assert re.search(reason, why), why
 

@@ -29,6 +29,7 @@ def test_layouts_of_the_same_path(write, text):
     graph = graphs.from_file(write(text))
     assert graph == graphs.path(4)
     assert graphs.parse(graph.spec) == graph
+    assert graph.text == "edges:0-1,1-2,2-3"  # it depends on no path
 
 
 def test_weights_stay_with_their_edges(write):
@@ -46,7 +47,7 @@ def test_weights_stay_with_their_edges(write):
         ("0\n", "line 1: expected"),
         ("# hello\n\n0 -1\n", "line 3: expected"),
         ("0 1.0\n", "line 1: expected"),
-        ("0 1\n1 1\n", "line 2: the edge joins agent 1 to itself"),
+        ("0 1\n1 1\n", "line 2: the edge connects agent 1 to itself"),
         ("0 1\n1 2\n1 0\n", "line 3: this edge is already on line 1"),
         ("0 1 nan\n", "line 1: the weight must be a positive number, not 'nan'"),
         ("0 1 0\n", "line 1: the weight"),
@@ -58,8 +59,8 @@ def test_weights_stay_with_their_edges(write):
         ("0 999999999999999999\n", "agent 1 has no edge"),
         ("0 99999999999999999999999\n", "line 1: expected"),
         ("0 1\n2 3\n", "2 parts"),
-        ("", "holds no edges"),
-        ("# only a comment\n", "holds no edges"),
+        ("", "contains no edges"),
+        ("# only a comment\n", "contains no edges"),
         (b"\x00\x01\x02", "is not text"),
         (b"\xff\xfe\xfa\x80", "is not text"),
     ],

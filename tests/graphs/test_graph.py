@@ -1,4 +1,5 @@
 import pickle
+import time
 
 import networkx as nx
 import numpy as np
@@ -38,22 +39,23 @@ def test_one_agent_is_a_graph():
     [
         ((0, ()), "the number of agents is 0, expected"),
         ((-3, ()), "the number of agents is -3"),
-        ((2.5, ()), "is 2.5, expected a whole number"),
-        ((2, ((0, 1), (1, 1))), r"\(1, 1\) joins an agent to itself"),
-        ((2, ((0, 2),)), "is 2, expected a whole number that is at least 0 and less than 2"),
+        ((2.5, ()), "is 2.5, expected an integer"),
+        ((2, ((0, 1), (1, 1))), r"\(1, 1\) connects an agent to itself"),
+        ((2, ((0, 2),)), "is 2, expected an integer that is at least 0 and less than 2"),
         ((2, ((-1, 0),)), "is -1, expected"),
         ((2, ((0, 1), (1, 0))), r"\(0, 1\) is given twice"),
         ((2, ((0, 1, 2),)), "pair of agents"),
-        ((2, (7,)), "pair of agents, not 7"),
-        ((2, ((0, "1"),)), "is '1', expected a whole number"),
+        ((2, (7,)), r"pair of agents \(i, j\), not 7"),
+        ((2, ((0, "1"),)), "is '1', expected an integer"),
         ((2, ((0, 1),), (0.0,)), "positive and finite, not 0.0"),
         ((2, ((0, 1),), (-1.0,)), "positive and finite"),
         ((2, ((0, 1),), (float("nan"),)), "positive and finite"),
         ((2, ((0, 1),), (float("inf"),)), "positive and finite"),
         ((2, ((0, 1),), ("heavy",)), "must be numbers"),
+        ((10**30, ((0, 10**25),)), "less than 5000001"),
         ((2, ((0, 1),), (1.0, 2.0)), "2 weights for 1 edges"),
-        ((2, ()), "2 parts: no path leads from agent 0 to agent 1"),
-        ((6, ((0, 1), (1, 2), (4, 5))), "3 parts: no path leads from agent 0 to agent 3"),
+        ((2, ()), "2 parts, and no path from agent 0 to agent 1"),
+        ((6, ((0, 1), (1, 2), (4, 5))), "3 parts, and no path from agent 0 to agent 3"),
     ],
 )
 def test_wrong_graphs_are_refused_in_one_sentence(arguments, words):
@@ -62,8 +64,36 @@ def test_wrong_graphs_are_refused_in_one_sentence(arguments, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "edges", [((0, 1), (1, 1)), ((0, 3), (0, 1)), ((-1, 0),), ((0, 1), (1, 0)), ((0, 1),), ((2, 1), (0, 1))]
+)
+def test_an_array_of_edges_gives_the_same_graph_or_the_same_error(edges):
+    def outcome(make):
+        try:
+            return make()
+        except InputError as error:
+            return str(error)
+
+    assert outcome(lambda: Graph.from_pairs(3, np.array(edges))) == outcome(lambda: Graph(3, edges))
+
+
+@pytest.mark.parametrize(
+    "array", [np.array([[True, False]]), np.array([[0.0, 1.0]]), np.array([[0, 1, 2]]), np.array([0, 1])]
+)
+def test_other_arrays_are_refused(array):
+    with pytest.raises(InputError):
+        Graph.from_pairs(2, array)
+
+
+@pytest.mark.parametrize(("spec", "edges"), [("ring:100000", 100_000), ("complete:3000", 4_498_500)])
+def test_the_largest_graphs_take_seconds(spec, edges):
+    begin = time.process_time()
+    assert len(graphs.parse(spec).edges) == edges
+    assert time.process_time() - begin < 10  # edge by edge it took 40 s
+
+
 @pytest.mark.parametrize("agent", [-1, 3, 1.0, "0"])
-def test_neighbours_of_nobody(agent):
+def test_neighbours_of_an_unknown_agent(agent):
     with pytest.raises(InputError):
         graphs.path(3).neighbours(agent)
 

@@ -104,8 +104,8 @@ def test_a_zero_on_the_diagonal_is_stored():
         ("unit:-1", "SCALE must be"),
         ("unit:inf", "SCALE must be"),
         ("unit:1:2", "SCALE must be"),
-        ("unit:1e308", "range of float64"),
-        ("metropolis:5e-324", "range of float64"),
+        ("unit:1e308", "overflows or underflows float64"),
+        ("metropolis:5e-324", "overflows or underflows float64"),
         ("weighted", "needs edge weights and ring:5"),
     ],
 )

@@ -90,10 +90,10 @@ def test_edge_counts_of_families_that_fix_them():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: graphs.ring(0), "ring: N is 0, expected a whole number that is at least 1"),
-        (lambda: graphs.star("3"), "star: N is '3', expected a whole number"),
+        (lambda: graphs.ring(0), "ring: N is 0, expected an integer that is at least 1"),
+        (lambda: graphs.star("3"), "star: N is '3', expected an integer"),
         (lambda: graphs.torus(3, 0), "torus: C is"),
-        (lambda: graphs.hypercube(-1), "hypercube: D is -1, expected a whole number that is at least 0"),
+        (lambda: graphs.hypercube(-1), "hypercube: D is -1, expected an integer that is at least 0"),
         (lambda: graphs.hypercube(10**30), "hypercube: that is more than"),
         (lambda: graphs.complete(10**9), "complete: that is more than"),
         (lambda: graphs.erdos_renyi(10**400, 0.5), "er: that is more than"),

@@ -40,7 +40,7 @@ def dots(figure):
 def test_every_topology_is_drawn_with_agents_apart(spec, small):
     numbers = {"grid": ("4:5", "1:1"), "torus": ("4:5", "1:2"), "hypercube": ("4", "0"), "er": ("20:0.3", "2:1")}
     numbers |= {"regular": ("20:3", "2:1"), "geometric": ("20:0.5", "2:2"), "ws": ("20:4:0.1", "3:2:0.1")}
-    numbers |= {"ba": ("20:2", "2:1"), "authors10": ("", "")}
+    numbers |= {"ba": ("20:2", "2:1"), "authors10": ("", ""), "edges": ("0-1,1-2,2-3,3-1", "0-1")}
     text = f"{spec}:{numbers.get(spec, ('20', '1'))[small]}".rstrip(":")
     graph = graphs.parse(text)
     figure = topology(graph)

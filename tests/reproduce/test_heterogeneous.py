@@ -1,4 +1,4 @@
-"""The study of unlike data: what is run, and how it is judged."""
+"""The study of heterogeneous data: what is run, and how it is judged."""
 
 import json
 from collections.abc import Mapping
@@ -69,11 +69,11 @@ def test_the_verdicts_reach_the_papers_report(tmp_path: Path, monkeypatch: pytes
     flags = ("--seeds", "1", "--budget", "0.0005", "--jobs", "2", "--quiet", "--out", str(tmp_path))
     assert reproduce(monkeypatch, "nn", *flags) == 0
     before = {claim["text"]: claim for claim in json.loads((tmp_path / "claims.json").read_text())}
-    assert any("`reproduce unlike-data` was not run" in claim["evidence"] for claim in before.values())
-    assert reproduce(monkeypatch, "unlike-data", *flags) == 0
+    assert any("`reproduce heterogeneous-data` was not run" in claim["evidence"] for claim in before.values())
+    assert reproduce(monkeypatch, "heterogeneous-data", *flags) == 0
     assert reproduce(monkeypatch, "nn", *flags) == 0
     after = [claim["text"] for claim in json.loads((tmp_path / "claims.json").read_text())]
-    own = [claim["text"] for claim in json.loads((tmp_path / "unlike-data" / "claims.json").read_text())]
+    own = [claim["text"] for claim in json.loads((tmp_path / "heterogeneous-data" / "claims.json").read_text())]
     assert len(own) == 5
     assert set(own) < set(after)
     assert any("`reproduce speedup` was not run" in claim["evidence"] for claim in before.values())

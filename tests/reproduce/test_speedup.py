@@ -53,7 +53,7 @@ def test_practical_parameters_that_count_are_stable_where_the_cost_is_most_curve
 
 @given(a=st.floats(-1.5, 0.5), b=st.floats(-1.5, 0.5), seed=st.integers(0, 10**6))
 def test_slopes_and_intervals_are_those_of_the_normal_equations(a: float, b: float, seed: int) -> None:
-    cells = [speedup.Cell("practical", "like", 1.0, n, T) for n in (1, 2, 4, 8) for T in (100, 1000, 10_000)]
+    cells = [speedup.Cell("practical", "iid", 1.0, n, T) for n in (1, 2, 4, 8) for T in (100, 1000, 10_000)]
     noise = np.random.default_rng(seed).normal(0, 0.1, len(cells))
     values = [c.agents**a * c.iterations**b * math.exp(e) for c, e in zip(cells, noise, strict=True)]
     fit = speedup.fit("gradient", cells, values)
@@ -77,7 +77,7 @@ def test_slopes_and_intervals_are_those_of_the_normal_equations(a: float, b: flo
     ],
 )
 def test_verdicts(quantity: str, power: float, word: str) -> None:
-    cells = [speedup.Cell("practical", "like", 1.0, n, T) for n in (2, 4, 8) for T in (100, 1000, 10_000)]
+    cells = [speedup.Cell("practical", "iid", 1.0, n, T) for n in (2, 4, 8) for T in (100, 1000, 10_000)]
     noise = np.random.default_rng(0).normal(0, 0.01, len(cells))
     values = [speedup.across(quantity, c) ** power * math.exp(e) for c, e in zip(cells, noise, strict=True)]
     assert speedup.fit(quantity, cells, values).word == word
@@ -89,17 +89,17 @@ def test_a_run_that_diverged_breaks_the_promise(broken: int) -> None:
     cells = speedup.cells(keys)
     rates = {"gradient": -0.6, "consensus": -1.1}  # better than promised
     values = {c.label: [{q: speedup.across(q, c) ** power for q, power in rates.items()}] * 2 for c in cells}
-    practical = [cell for cell in cells if (cell.parameters, cell.data) == ("practical", "like")]
+    practical = [cell for cell in cells if (cell.parameters, cell.data) == ("practical", "iid")]
     for cell in practical[-broken:] if broken else []:
         values[cell.label] = [values[cell.label][0], {"gradient": math.nan, "consensus": math.inf}]
     settings = list(speedup.settings(keys, cells, values))
     found = {(s.parameters, s.data): (s.diverged, len(s.cells)) for s in settings}
-    assert found["practical", "like"] == (broken, len(practical) - broken)
-    assert found["practical", "unlike"] == (0, len(practical))
+    assert found["practical", "iid"] == (broken, len(practical) - broken)
+    assert found["practical", "heterogeneous"] == (0, len(practical))
     claims = {c.text: c for c in speedup_report.claims(settings)}
     hurt = [text for text, claim in claims.items() if claim.verdict == "not reproduced"]
     assert len(hurt) == 2 * broken
-    assert all("like data, practical" in text and "diverged" in claims[text].evidence for text in hurt)
+    assert all("IID data, practical" in text and "diverged" in claims[text].evidence for text in hurt)
 
 
 @pytest.mark.parametrize(("iterations", "tolerance"), [(10, 1e-9), (3000, 0.02)])
@@ -127,11 +127,11 @@ def test_the_command_leaves_slopes_figures_and_claims(tmp_path: Path, monkeypatc
     out = tmp_path / "speedup"
     rows = list(csv.DictReader((out / "tables" / "slopes-practical.csv").open()))
     assert [(row["data"], row["promised"]) for row in rows] == [
-        ("like", "-0.5"), ("like", "-1"), ("unlike", "-0.5"), ("unlike", "-1")
+        ("iid", "-0.5"), ("iid", "-1"), ("heterogeneous", "-0.5"), ("heterogeneous", "-1")
     ]  # fmt: skip
     claims = json.loads((out / "claims.json").read_text())
     assert len(claims) == 8
     assert {path.name for path in (out / "figures").glob("*.png")} == {
-        f"{whose}-{data}.png" for whose in ("theorem", "practical") for data in ("like", "unlike")
+        f"{whose}-{data}.png" for whose in ("theorem", "practical") for data in ("iid", "heterogeneous")
     }
     assert "data:image/png;base64," in (out / "report.html").read_text()

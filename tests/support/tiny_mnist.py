@@ -69,7 +69,7 @@ def own_surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PEERDESCENT_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    module._remembered.cache_clear()
+    module._cached.cache_clear()
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""Small helpers that every package may use: validation, files, cache, TOML, numbers."""
+"""Helpers for all packages: input checks, atomic writes, the cache folder, TOML."""

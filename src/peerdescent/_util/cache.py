@@ -1,4 +1,4 @@
-"""Where things are kept that can be made or fetched again: compiled kernels, measurements, data sets."""
+"""The cache folder: compiled kernels, data sets and other files that can be made or fetched again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import platformdirs
 
 
 def cache_place() -> Path:
-    """Where the cache is meant to be: $PEERDESCENT_CACHE or the user's cache folder. Nothing is made or tried."""
+    """Return the path of the cache, $PEERDESCENT_CACHE or the user's cache folder, without creating it."""
     return Path(os.environ.get("PEERDESCENT_CACHE") or platformdirs.user_cache_dir("peerdescent"))
 
 
 def cache_folder() -> Path:
-    """The cache, made and writable; where that is impossible, a folder of this process alone."""
+    """Return the cache folder, created and writable, or a temporary folder of this process if that fails."""
     folder = cache_place()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,5 +28,5 @@ def cache_folder() -> Path:
 
 @functools.cache
 def _private_folder() -> Path:
-    """A folder of this process alone, for machines where nothing else can be written."""
+    """Return a temporary folder of this process, for machines where the cache cannot be written."""
     return Path(tempfile.mkdtemp(prefix="peerdescent-"))

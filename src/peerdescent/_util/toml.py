@@ -1,4 +1,4 @@
-"""TOML in and out, whatever the version of Python."""
+"""TOML in and out, on every supported version of Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
 
 
 def loads(text: str, source: str) -> dict[str, Any]:
-    """The keys of a TOML text; `source` names it in the message if it is malformed.
+    """Parse TOML; `source` names the text in the error message.
 
     >>> loads("eta = 0.1", "an example")
     {'eta': 0.1}
@@ -29,5 +29,5 @@ def loads(text: str, source: str) -> dict[str, Any]:
 
 
 def dumps(keys: dict[str, Any]) -> bytes:
-    """The keys as TOML, ready to be written."""
+    """Return the keys as TOML, encoded for a file."""
     return tomli_w.dumps(keys).encode()

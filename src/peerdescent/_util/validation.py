@@ -1,4 +1,4 @@
-"""Checks that many inputs share, so that every message has the same form."""
+"""Input checks that several packages share, so that all messages have the same form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peerdescent.errors import InputError
 
 
 def seconds_from_environment(variable: str, default: float) -> float:
-    """What an environment variable says, in seconds; `default` if it is not set."""
+    """Return the number of seconds in an environment variable, or `default` if the variable is not set."""
     text = os.environ.get(variable, "")
     try:
         return float(text) if text else default
@@ -20,25 +20,25 @@ def seconds_from_environment(variable: str, default: float) -> float:
         raise InputError(f"{variable} = {text!r}: expected a number of seconds.") from None
 
 
-def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return `value` as an int if it is a whole number with low <= value (< high), else raise InputError.
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return `value` as an int if it is an integer with low <= value (< high); raise InputError otherwise.
 
     Args:
-        name: what the caller calls this input, for the message.
-        value: what the caller gave; NumPy integers are welcome, booleans and floats are not.
+        name: the name of the input in the message.
+        value: the value to check; NumPy integers are accepted, booleans and floats are not.
         low: the smallest value allowed.
-        high: the first value no longer allowed; None for no upper limit.
+        high: the upper limit, exclusive; None for no limit.
 
-    >>> whole("agents", 10, low=1)
+    >>> check_integer("agents", 10, low=1)
     10
-    >>> whole("agents", 0, low=1)
+    >>> check_integer("agents", 0, low=1)
     Traceback (most recent call last):
         ...
-    peerdescent.errors.InputError: agents is 0, expected a whole number that is at least 1.
+    peerdescent.errors.InputError: agents is 0, expected an integer that is at least 1.
     """
     wanted = f"at least {low}" + ("" if high is None else f" and less than {high}")
-    message = f"{name} is {value!r}, expected a whole number that is {wanted}."
-    if isinstance(value, bool):  # bool is an int in Python, but never meant as a number here
+    message = f"{name} is {value!r}, expected an integer that is {wanted}."
+    if isinstance(value, bool):  # bool is a subclass of int, but a boolean is never a count
         raise InputError(message)
     try:
         number = operator.index(value)
@@ -50,7 +50,7 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The words " (did you mean …?)" for a mistyped name, or nothing when no known name is near.
+    """Return " (did you mean …?)" for a misspelt name, or "" if no known name is close.
 
     >>> did_you_mean("metropols", ["metropolis", "lazy"])
     " (did you mean 'metropolis'?)"

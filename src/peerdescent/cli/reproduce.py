@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.data.fetch import fetch
 from peerdescent.errors import InputError
 from peerdescent.experiments import pool
 from peerdescent.report.blocks import in_terminal
 from peerdescent.reproduce import heterogeneous, speedup, speedup_report
-from peerdescent.reproduce.claims import BEYOND
+from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
 from peerdescent.reproduce.report import accuracy_table, write_report
 from peerdescent.reproduce.results import LineResult, collect
 from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_studies, parts, read_study
@@ -27,7 +27,7 @@ from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_st
 EPILOG = (
     "Examples: `peerdescent reproduce all --seeds 3` · `peerdescent reproduce nn --reading text` · "
     "`peerdescent reproduce cnn --budget 0.05` (a twentieth of the iterations, to try it out) · "
-    "`peerdescent reproduce speedup` and `unlike-data` (what the paper does not test; `all` takes their verdicts from "
+    "`peerdescent reproduce speedup` and `heterogeneous-data` (what the paper does not test; `all` takes their verdicts from "
     "the same folder). "
     "Stop it at any moment; the same command goes on where it was."
 )
@@ -35,7 +35,7 @@ EPILOG = (
 
 def reproduce(
     what: Annotated[
-        Literal["nn", "cnn", "gamma", "all", "speedup", "unlike-data"],
+        Literal["nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data"],
         typer.Argument(help="Which experiment of the paper, or which of the two that it lacks."),
     ],
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, …")] = 3,
@@ -52,18 +52,18 @@ def reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run the paper's experiments and set every number beside the printed one."""
-    whole("seeds", seeds, 1)
+    check_integer("seeds", seeds, 1)
     if not 0 < budget <= 1:
         raise InputError(f"budget = {budget}: expected a number above 0 and at most 1.")
-    jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
+    jobs = check_integer("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
     out = out or Path("runs", f"reproduce-{reading}" + f"-{budget:g}" * (budget != 1))
     console = Console(quiet=quiet, highlight=False)
     if quiet:
         warnings.simplefilter("ignore")
     shortened = f" --budget {budget}" * (budget != 1)
-    if what in BEYOND:
+    if what in ADDITIONAL_CLAIMS:
         command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
-        make = {"speedup": _speedup, "unlike-data": _unlike}[what]
+        make = {"speedup": _speedup, "heterogeneous-data": _heterogeneous}[what]
         path = make(seeds, budget, out / what, jobs, console, command)
     else:
         names = STUDIES if what == "all" else (what,)
@@ -82,7 +82,7 @@ def _paper(
     return path
 
 
-def _unlike(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
+def _heterogeneous(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
     studies = heterogeneous_studies()
     results = _results(studies, seeds, budget, out, jobs, console)
     path = heterogeneous.write_report(studies, results, out, command)

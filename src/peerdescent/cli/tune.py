@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from peerdescent._util.validation import whole as check_integer
+from peerdescent._util.validation import check_integer
 from peerdescent.cli import flags
 from peerdescent.errors import DivergedError
 

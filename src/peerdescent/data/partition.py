@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.data.random import stream
 from peerdescent.errors import InputError
 
@@ -51,8 +51,8 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
     """
     kind, concentration = _parse(how)
     known = _labels(labels, kind)
-    total = whole("the number of samples", labels, 1) if known is None else len(known)
-    agents = whole("agents", agents, 1)
+    total = check_integer("the number of samples", labels, 1) if known is None else len(known)
+    agents = check_integer("agents", agents, 1)
     if agents > total:
         raise InputError(
             f"agents is {agents}, expected at most the number of samples, {total}, as no shard may be empty."

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 
 
 @lru_cache(maxsize=256)
@@ -37,7 +37,7 @@ def stream(seed: int, purpose: str, agent: int = 0, block: int = 0) -> np.random
     >>> stream(7, "minibatch", agent=3, block=1).integers(100, size=4).tolist()
     [65, 5, 64, 70]
     """
-    key = (whole("seed", seed, 0, 2**63), whole("agent", agent, 0, 2**63))
-    counter = (0, 0, whole("block", block, 0, 2**63), _word(purpose))
+    key = (check_integer("seed", seed, 0, 2**63), check_integer("agent", agent, 0, 2**63))
+    counter = (0, 0, check_integer("block", block, 0, 2**63), _word(purpose))
     philox = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=np.array(counter, dtype=np.uint64))
     return np.random.Generator(philox)

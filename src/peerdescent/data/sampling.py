@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.data.random import stream
 from peerdescent.errors import InputError
 
@@ -58,10 +58,10 @@ class Minibatches:
         agents: range | None = None,
         numbers: Sequence[int] | None = None,
     ) -> None:
-        self.batch_size = whole("batch_size", batch_size, 1)
-        self.seed = whole("seed", seed, 0, 2**63)
+        self.batch_size = check_integer("batch_size", batch_size, 1)
+        self.seed = check_integer("seed", seed, 0, 2**63)
         self.replacement = replacement
-        self.shard_sizes = [whole(f"the shard size of agent {i}", m, 1) for i, m in enumerate(shard_sizes)]
+        self.shard_sizes = [check_integer(f"the shard size of agent {i}", m, 1) for i, m in enumerate(shard_sizes)]
         self.agents = range(len(self.shard_sizes)) if agents is None else agents
         self._numbers = range(len(self.shard_sizes)) if numbers is None else numbers
         self._check()
@@ -99,7 +99,7 @@ class Minibatches:
         """
         offset = k - self._start
         if not 0 <= offset < len(self._cached):
-            k = whole("k", k, 0)
+            k = check_integer("k", k, 0)
             self._start = k - k % self._chunk
             # Views made once: a tuple is indexed ten times faster than a tensor.
             self._cached = torch.from_numpy(self._draw(self._start)).unbind()

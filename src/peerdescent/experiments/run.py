@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peerdescent._util import toml
 from peerdescent._util.files import write_atomically
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent._version import __version__
 from peerdescent.distributed.faults import Faults, as_faults, restarts_of_torchrun
 from peerdescent.distributed.launcher import launch
@@ -104,7 +104,7 @@ def execute(
     experiment = prepare(experiment)
     plans = resolve(experiment)
     agents = plans[0].graph.n
-    whole("--workers", options.workers, 1)
+    check_integer("--workers", options.workers, 1)
     options.faults.check(agents, group.size if group is not None else options.workers)
     if group is not None:
         options = _agreed(experiment, options, together, group)

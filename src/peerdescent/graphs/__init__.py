@@ -1,4 +1,4 @@
-"""Who talks to whom: topologies, Laplacians, mixing matrices and their spectra.
+"""Communication graphs: topologies, Laplacians, mixing matrices and their spectra.
 
 >>> from peerdescent import graphs
 >>> ring = graphs.parse("ring:10")
@@ -6,6 +6,7 @@
 4.0
 """
 
+from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.files import from_file
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.matrices import LAPLACIANS, MIXINGS, laplacian, mixing
@@ -43,6 +44,7 @@ __all__ = [
     "complete",
     "erdos_renyi",
     "exponential",
+    "from_edge_list",
     "from_file",
     "from_networkx",
     "geometric",

@@ -1,4 +1,4 @@
-"""What every graph text is checked for, in one place so that every message has the same form."""
+"""Checks that all topologies share, so that their messages have the same form."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import SupportsFloat
 
 from peerdescent.errors import InputError
 
-MOST_EDGES = 5_000_000  # about a gigabyte of tuples; beyond it a typing slip, not a graph
+MOST_EDGES = 5_000_000  # about a gigabyte of tuples; a larger number is most likely a typing error
 
 
 def real(topology: str, name: str, value: SupportsFloat, most: float = math.inf, zero: bool = False) -> float:
-    """The number `value`, finite, above 0 (or 0 itself where `zero` allows it) and at most `most`.
+    """Return `value` as a float if it is finite, above 0 (or at least 0 with `zero`) and at most `most`.
 
     >>> real("er", "P", 0.4, most=1)
     0.4
@@ -29,7 +29,7 @@ def real(topology: str, name: str, value: SupportsFloat, most: float = math.inf,
 
 
 def size(topology: str, n: int, edges: float) -> None:
-    """Refuse, before it is built, a graph which would fill the memory.
+    """Raise InputError for a graph that is too large for memory, before it is built.
 
     >>> size("ring", 10, 10)
     """

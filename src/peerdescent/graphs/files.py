@@ -1,10 +1,12 @@
-"""Graphs from edge-list files: one edge per line, `i j` or `i j weight`."""
+"""Graphs from edge-list files, with one edge `i j` or `i j weight` per line."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+
+import numpy as np
 
 from peerdescent.errors import InputError
 from peerdescent.graphs.graph import Edge, Graph
@@ -13,11 +15,11 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def from_file(path: str | os.PathLike[str]) -> Graph:
-    """The graph in an edge-list file.
+    """Read a graph from an edge-list file.
 
-    Each line is `i j` or `i j weight`, separated by spaces, tabs or commas; `#` starts a comment and blank
-    lines are skipped. Agents are numbered without holes from 0 or from 1: the smallest number in the file
-    tells which. Either every line has a weight or none has.
+    Each line is `i j` or `i j weight`, separated by spaces, tabs or commas; `#` starts a comment and blank lines are
+    skipped. Agents are numbered without gaps from 0 or from 1, whichever is the smallest number in the file. All
+    lines have a weight, or none.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
@@ -27,7 +29,7 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
     >>> os.remove(file.name)
     """
     name = os.fspath(path)
-    edges: dict[Edge, int] = {}  # and the line of each
+    edges: dict[Edge, int] = {}  # with their line numbers
     weights: list[float] = []
     for number, line in enumerate(_read(name).split("\n"), start=1):
         fields = line.partition("#")[0].replace(",", " ").split()
@@ -40,11 +42,10 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
         weights += _weight(fields, where)
         edges[edge] = number
         if len(weights) not in (0, len(edges)):
-            raise InputError(f"{where}: some edges have a weight and some have none; weigh all edges or none.")
+            raise InputError(f"{where}: some edges have a weight and some have none; give all edges a weight, or none.")
     first, n = _numbering(edges, name)
     try:
-        pairs = tuple((i - first, j - first) for i, j in edges)
-        return Graph(n, pairs, tuple(weights) or None, spec=f"file:{name}")
+        return Graph.from_pairs(n, np.array(list(edges)) - first, weights or None, spec=f"file:{name}")
     except InputError as error:
         raise InputError(f"edge file {name!r}: {error}") from None
 
@@ -56,7 +57,7 @@ def _read(name: str) -> str:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot read the edge file {name!r} ({reason}); give the path of a text file.") from None
-    except ValueError:  # not UTF-8, or a path no system accepts
+    except ValueError:  # not UTF-8, or an impossible path
         text = "\0"
     if "\0" in text:
         raise InputError(f"the edge file {name!r} is not text; give a file with lines 'i j' or 'i j weight'.")
@@ -66,15 +67,15 @@ def _read(name: str) -> str:
 def _edge(fields: list[str], where: str) -> Edge:
     if len(fields) not in (2, 3) or not all(_NUMBER.fullmatch(field) for field in fields[:2]):
         found = " ".join(fields)[:60]
-        raise InputError(f"{where}: expected 'i j' or 'i j weight' with whole numbers i and j, found {found!r}.")
+        raise InputError(f"{where}: expected 'i j' or 'i j weight' with integers i and j, found {found!r}.")
     i, j = int(fields[0]), int(fields[1])
     if i == j:
-        raise InputError(f"{where}: the edge joins agent {i} to itself; remove the line.")
+        raise InputError(f"{where}: the edge connects agent {i} to itself; remove the line.")
     return (i, j) if i < j else (j, i)
 
 
 def _weight(fields: list[str], where: str) -> list[float]:
-    """The weight on a line, or nothing."""
+    """The weight on a line, as a list of one or none."""
     if len(fields) == 2:
         return []
     try:
@@ -87,14 +88,14 @@ def _weight(fields: list[str], where: str) -> list[float]:
 
 
 def _numbering(edges: dict[Edge, int], name: str) -> tuple[int, int]:
-    """The first agent's number and how many agents there are."""
+    """The number of the first agent and the number of agents."""
     if not edges:
-        raise InputError(f"the edge file {name!r} holds no edges; write one per line as 'i j' or 'i j weight'.")
+        raise InputError(f"the edge file {name!r} contains no edges; write one per line as 'i j' or 'i j weight'.")
     agents = sorted({agent for edge in edges for agent in edge})
     first = agents[0]
     if first > 1:
         raise InputError(f"edge file {name!r}: the smallest agent is {first}; number the agents from 0 or from 1.")
     for expected, agent in enumerate(agents, start=first):
         if agent != expected:
-            raise InputError(f"edge file {name!r}: agent {expected} has no edge; number the agents without holes.")
+            raise InputError(f"edge file {name!r}: agent {expected} has no edge; number the agents without gaps.")
     return first, len(agents)

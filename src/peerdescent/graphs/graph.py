@@ -1,4 +1,4 @@
-"""The graph itself: n agents and the undirected edges along which they talk."""
+"""The graph: n agents and the undirected edges along which they exchange messages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.errors import InputError
-from peerdescent.graphs import matrices
+from peerdescent.graphs import checks, matrices
 
 Edge = tuple[int, int]
 
@@ -26,14 +25,14 @@ Edge = tuple[int, int]
 class Graph:
     """A connected undirected graph of agents 0, …, n−1.
 
-    Edges may be given in any order and direction; they are stored as (i, j) with i < j, sorted. Two graphs
-    are equal if they have the same agents, edges and weights, whatever text made them.
+    Edges may have any order and direction; they are stored sorted, as (i, j) with i < j. Two graphs are equal if
+    they have the same agents, edges and weights, whatever their `spec`.
 
     Args:
-        n: number of agents; one agent without edges is a legal graph.
+        n: number of agents; a single agent without edges is valid.
         edges: pairs of agents, each pair once.
         weights: one positive number per edge, in the order of `edges`, or None.
-        spec: the text which makes this graph again with `parse`; empty if there is none.
+        spec: the short text for `parse` that names the topology, or "".
 
     >>> square = Graph(4, ((0, 1), (1, 2), (3, 2), (3, 0)))
     >>> square.edges
@@ -48,26 +47,42 @@ class Graph:
     spec: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        n = whole("the number of agents", self.n, 1)
-        edges = [_edge(pair, n) for pair in self.edges]
-        weights = None if self.weights is None else _weights(self.weights, len(edges))
-        order = sorted(range(len(edges)), key=edges.__getitem__)
-        for first, second in pairwise(order):
-            if edges[first] == edges[second]:
-                i, j = edges[first]
-                raise InputError(f"the edge ({i}, {j}) is given twice; give each edge once, in one direction.")
+        n = check_integer("the number of agents", self.n, 1, checks.MOST_EDGES + 1)
+        pairs = _as_pairs(self.edges, n)
+        weights = None if self.weights is None else _weights(self.weights, len(pairs))
+        order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+        pairs = pairs[order]
+        pairs.flags.writeable = False
+        duplicates = np.flatnonzero((pairs[1:] == pairs[:-1]).all(axis=1))
+        if len(duplicates):
+            i, j = pairs[duplicates[0]].tolist()
+            raise InputError(f"the edge ({i}, {j}) is given twice; give each edge once, in one direction.")
         object.__setattr__(self, "n", n)
-        object.__setattr__(self, "edges", tuple(edges[e] for e in order))
+        object.__setattr__(self, "edges", tuple(zip(*pairs.T.tolist(), strict=True)))
         object.__setattr__(self, "weights", None if weights is None else tuple(weights[e] for e in order))
+        self.__dict__["pairs"] = pairs  # the cached property, filled
         self._check_connected()
 
+    @classmethod
+    def from_pairs(
+        cls, n: int, pairs: NDArray[np.integer], weights: Iterable[float] | None = None, spec: str = ""
+    ) -> Graph:
+        """The same from an integer array of shape (edges, 2), which is checked much faster than a tuple.
+
+        >>> Graph.from_pairs(3, np.array([[0, 1], [2, 1]])).edges
+        ((0, 1), (1, 2))
+        """
+        return cls(n, cast("tuple[Edge, ...]", pairs), None if weights is None else tuple(weights), spec)
+
     def _check_connected(self) -> None:
-        parts, label = connected_components(self._adjacency, directed=False)
+        i, j = self.pairs.T
+        upper = coo_array((np.ones(len(i), dtype=np.int8), (i, j)), shape=(self.n, self.n))
+        parts, label = connected_components(upper, directed=False)
         if parts > 1:
             stranded = int(np.flatnonzero(label != label[0])[0])
             raise InputError(
-                f"the graph falls into {parts} parts: no path leads from agent 0 to agent {stranded} "
-                "(agents counted from 0); add edges which join the parts."
+                f"the graph is not connected: it has {parts} parts, and no path from agent 0 to agent {stranded} "
+                "(counted from 0); add edges between the parts."
             )
 
     def __str__(self) -> str:
@@ -77,14 +92,14 @@ class Graph:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """The edges as an array of shape (number of edges, 2), not writable."""
+        """The edges as a read-only array of shape (number of edges, 2)."""
         pairs = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
         pairs.flags.writeable = False
         return pairs
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
-        """How many neighbours each agent has, not writable.
+        """The number of neighbours of each agent, read-only.
 
         >>> Graph(3, ((0, 1), (1, 2))).degrees.tolist()
         [1, 2, 1]
@@ -102,42 +117,62 @@ class Graph:
         return adjacency
 
     def neighbours(self, i: int) -> tuple[int, ...]:
-        """The agents which agent i talks to, in increasing order.
+        """The neighbours of agent i, in increasing order.
 
         >>> Graph(3, ((0, 1), (1, 2))).neighbours(1)
         (0, 2)
         """
-        i = whole("the agent", i, 0, self.n)
+        i = check_integer("the agent", i, 0, self.n)
         start, stop = self._adjacency.indptr[i : i + 2]
         return tuple(self._adjacency.indices[start:stop].tolist())
 
     def subset(self, agents: Iterable[int]) -> Graph:
-        """The edges between some of the agents, who are numbered anew in their order; refused if they fall apart.
+        """The graph of some of the agents, renumbered in order; InputError if it is not connected.
 
         >>> Graph(4, ((0, 1), (1, 2), (2, 3), (0, 3))).subset([0, 2, 3]).edges
         ((0, 2), (1, 2))
         """
-        number = {agent: new for new, agent in enumerate(sorted(agents))}
-        kept = [place for place, (i, j) in enumerate(self.edges) if i in number and j in number]
-        edges = tuple((number[self.edges[place][0]], number[self.edges[place][1]]) for place in kept)
-        weights = None if self.weights is None else tuple(self.weights[place] for place in kept)
-        return Graph(len(number), edges, weights)
+        chosen = np.unique(np.fromiter(agents, dtype=np.int64))
+        kept = np.isin(self.pairs, chosen).all(axis=1)
+        weights = None if self.weights is None else np.array(self.weights)[kept].tolist()
+        return Graph.from_pairs(len(chosen), np.searchsorted(chosen, self.pairs[kept]), weights)
 
     def diameter(self) -> int:
-        """The largest number of hops between two agents.
+        """The largest distance between two agents, in hops.
 
         >>> Graph(3, ((0, 1), (1, 2))).diameter()
         2
         """
         longest = 0
-        for start in range(0, self.n, 256):  # blocks of rows, so that memory stays far below n²
+        for start in range(0, self.n, 256):  # in blocks of rows, to need much less memory than n²
             block = np.arange(start, min(start + 256, self.n))
             hops = shortest_path(self._adjacency, method="D", unweighted=True, indices=block)
             longest = max(longest, int(np.max(hops)))
         return longest
 
+    @cached_property
+    def text(self) -> str:
+        """A text that `parse` turns into an equal graph: the spec, or the edges if no spec describes this graph.
+
+        The spec of an edge-list file is not used, since it depends on a path.
+
+        >>> Graph(3, ((0, 1), (1, 2)), (1.0, 0.5)).text
+        'edges:0-1=1.0,1-2=0.5'
+        >>> Graph(1, ()).text
+        'path:1'
+        """
+        from peerdescent.graphs.edge_lists import text_of
+        from peerdescent.graphs.spec import parse
+
+        try:
+            if self.spec and not self.spec.startswith("file:") and parse(self.spec) == self:
+                return self.spec
+        except InputError:
+            pass
+        return text_of(self)
+
     def to_networkx(self) -> Any:
-        """The same graph as a `networkx.Graph`, with weights as the edge attribute "weight".
+        """The graph as a `networkx.Graph`, with weights as the edge attribute "weight".
 
         >>> sorted(Graph(3, ((0, 1), (1, 2))).to_networkx().edges)
         [(0, 1), (1, 2)]
@@ -170,10 +205,10 @@ class Graph:
 
 
 def from_networkx(g: Any) -> Graph:
-    """The graph of a `networkx.Graph`.
+    """Convert a `networkx.Graph`.
 
-    Nodes become agents 0, 1, … in sorted order, or in the order of `g.nodes` where they cannot be sorted.
-    The edge attribute "weight" is kept; either every edge has it or none.
+    Nodes become agents 0, 1, … in sorted order, or in the order of `g.nodes` if they cannot be sorted. The edge
+    attribute "weight" is kept; all edges must have it, or none.
 
     >>> import networkx as nx
     >>> print(from_networkx(nx.cycle_graph(5)))
@@ -187,23 +222,36 @@ def from_networkx(g: Any) -> Graph:
     except TypeError:
         nodes = list(g.nodes)
     agent = {node: number for number, node in enumerate(nodes)}
-    edges = tuple((agent[a], agent[b]) for a, b in g.edges())
+    pairs = np.array([(agent[a], agent[b]) for a, b in g.edges()], dtype=np.int64).reshape(-1, 2)
     weights = [weight for _, _, weight in g.edges(data="weight")]
     given = sum(weight is not None for weight in weights)
     if 0 < given < len(weights):
         missing = len(weights) - given
-        raise InputError(f"{missing} of {len(weights)} networkx edges have no weight; weigh all edges or none.")
-    return Graph(len(nodes), edges, tuple(weights) if given else None)
+        raise InputError(
+            f"{missing} of {len(weights)} networkx edges have no weight; give all edges a weight, or none."
+        )
+    return Graph.from_pairs(len(nodes), pairs, weights if given else None)
+
+
+def _as_pairs(edges: Any, n: int) -> NDArray[np.int64]:
+    """The edges as an array with i < j in each row; InputError for the first wrong one."""
+    if not (isinstance(edges, np.ndarray) and np.issubdtype(edges.dtype, np.integer) and edges.shape[1:] == (2,)):
+        return np.array([_edge(pair, n) for pair in edges], dtype=np.int64).reshape(-1, 2)
+    pairs = np.sort(edges.astype(np.int64), axis=1)
+    wrong = np.flatnonzero((pairs[:, 0] < 0) | (pairs[:, 1] >= n) | (pairs[:, 0] == pairs[:, 1]))
+    if len(wrong):
+        _edge(edges[wrong[0]].tolist(), n)
+    return pairs
 
 
 def _edge(pair: Any, n: int) -> Edge:
     try:
         i, j = pair
     except (TypeError, ValueError):
-        raise InputError(f"an edge must be a pair of agents, not {pair!r}; write it as (i, j).") from None
-    i, j = (whole(f"an agent in the edge ({i}, {j})", agent, 0, n) for agent in (i, j))
+        raise InputError(f"an edge must be a pair of agents (i, j), not {pair!r}.") from None
+    i, j = (check_integer(f"an agent in the edge ({i}, {j})", agent, 0, n) for agent in (i, j))
     if i == j:
-        raise InputError(f"the edge ({i}, {j}) joins an agent to itself; leave it out, it is always understood.")
+        raise InputError(f"the edge ({i}, {j}) connects an agent to itself; remove it.")
     return (i, j) if i < j else (j, i)
 
 
@@ -211,10 +259,10 @@ def _weights(weights: Iterable[Any], edges: int) -> list[float]:
     try:
         numbers = [float(weight) for weight in weights]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"edge weights must be numbers, not {weights!r}; give one per edge.") from None
+        raise InputError(f"edge weights must be numbers, not {weights!r}; give one number per edge.") from None
     if len(numbers) != edges:
         raise InputError(f"there are {len(numbers)} weights for {edges} edges; give one weight per edge.")
     for number in numbers:
         if not (math.isfinite(number) and number > 0):
-            raise InputError(f"an edge weight must be positive and finite, not {number}; leave out absent edges.")
+            raise InputError(f"an edge weight must be positive and finite, not {number}; remove edges without weight.")
     return numbers

@@ -1,11 +1,11 @@
-"""Laplacians and mixing matrices: one edge weighting each, as sparse matrices.
+"""Laplacians and mixing matrices as sparse matrices, each from one edge weighting.
 
-A weighting w gives each edge a positive number. Its Laplacian and its mixing matrix are
+A weighting w assigns a positive number to each edge. Its Laplacian and mixing matrix are
 
     L = Σ_(i,j) w_ij (e_i − e_j)(e_i − e_j)ᵀ,        W = I − L,
 
-so L1 = 0 and W is symmetric with rows that sum to one, whatever w is. Rows list the agent itself and its
-neighbours in increasing order; the diagonal is always stored, even where it is zero.
+so L1 = 0, and W is symmetric with rows that sum to one. Each row stores the agent itself and its neighbours in
+increasing order; the diagonal is always stored, even if it is zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Weights = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Weighting:
-    """A named way to weigh the edges of a graph: the function and one line about it."""
+    """A named edge weighting: the function and one line about it."""
 
     weigh: Callable[[Graph], Weights]
     summary: str
@@ -41,8 +41,8 @@ def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
     """The Laplacian L of a graph, L_ij = −w_ij on edges and L_ii = Σ_j w_ij.
 
     Args:
-        graph: who talks to whom.
-        kind: `KIND[:SCALE]`, a name in `LAPLACIANS` and a positive number which multiplies L.
+        graph: the communication graph.
+        kind: `KIND[:SCALE]`, a name in `LAPLACIANS` and a positive factor of L.
 
     >>> from peerdescent.graphs import path
     >>> print(laplacian(path(3), "unit:0.5").toarray())
@@ -53,11 +53,11 @@ def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
     name, colon, text = str(kind).partition(":")
     weigh = _lookup(LAPLACIANS, "Laplacian", name).weigh
     scale = _scale(kind, text) if colon else 1.0
-    with np.errstate(over="ignore"):  # told below, in words
+    with np.errstate(over="ignore"):  # reported below
         weights = scale * weigh(graph)
         diagonal = _row_sums(graph, weights)
     if not (np.isfinite(diagonal).all() and (weights > 0).all()):
-        raise InputError(f"Laplacian {kind!r} leaves the range of float64; choose weights and SCALE nearer to 1.")
+        raise InputError(f"Laplacian {kind!r} overflows or underflows float64; choose weights and SCALE closer to 1.")
     return _matrix(graph, -weights, diagonal)
 
 
@@ -65,7 +65,7 @@ def mixing(graph: Graph, kind: str = "metropolis") -> csr_array:
     """The mixing matrix W of a graph: symmetric, nonnegative, doubly stochastic.
 
     Args:
-        graph: who talks to whom; its own edge weights play no part.
+        graph: the communication graph; its edge weights are ignored.
         kind: a name in `MIXINGS`.
 
     >>> from peerdescent.graphs import path
@@ -87,11 +87,11 @@ def _metropolis(graph: Graph) -> Weights:
     return np.asarray(1.0 / (1.0 + degrees.max(axis=1)), dtype=np.float64)
 
 
-def _own(graph: Graph) -> Weights:
+def _edge_weights(graph: Graph) -> Weights:
     if graph.weights is None and graph.edges:
         raise InputError(
             f"the Laplacian 'weighted' needs edge weights and {graph} has none; "
-            "give a third column in the edge file, or use 'unit' or 'metropolis'."
+            "add a third column to the edge file, or use 'unit' or 'metropolis'."
         )
     return np.array(graph.weights or (), dtype=np.float64)
 
@@ -107,7 +107,7 @@ def _max_degree(graph: Graph) -> Weights:
 def _uniform(graph: Graph) -> Weights:
     if len(graph.edges) != graph.n * (graph.n - 1) // 2:
         raise InputError(
-            f"the mixing matrix 'uniform' needs every agent to hear every other, and in {graph} they do not; "
+            f"the mixing matrix 'uniform' needs a complete graph, and {graph} is not; "
             f"use complete:{graph.n}, or the mixing 'metropolis'."
         )
     return np.full(len(graph.edges), 1.0 / graph.n)
@@ -116,8 +116,8 @@ def _uniform(graph: Graph) -> Weights:
 LAPLACIANS: Mapping[str, Weighting] = MappingProxyType(
     {
         "metropolis": Weighting(_metropolis, "L = I − W with Metropolis weights, 1/(1 + max(deg_i, deg_j))"),
-        "unit": Weighting(_unit, "L = Deg − A, every edge weighs 1"),
-        "weighted": Weighting(_own, "the graph's own edge weights"),
+        "unit": Weighting(_unit, "L = Deg − A, every edge has weight 1"),
+        "weighted": Weighting(_edge_weights, "the edge weights of the graph"),
     }
 )
 
@@ -126,7 +126,7 @@ MIXINGS: Mapping[str, Weighting] = MappingProxyType(
         "metropolis": Weighting(_metropolis, "w_ij = 1/(1 + max(deg_i, deg_j))"),
         "lazy": Weighting(_lazy, "(I + W)/2 with Metropolis W: no negative eigenvalue"),
         "max-degree": Weighting(_max_degree, "w_ij = 1/(1 + largest degree)"),
-        "uniform": Weighting(_uniform, "11ᵀ/n, exact averaging; complete graphs only"),
+        "uniform": Weighting(_uniform, "11ᵀ/n, exact averaging, complete graphs only"),
     }
 )
 

@@ -1,6 +1,6 @@
-"""Topologies drawn at random: a function of their numbers and a seed, always connected.
+"""Random topologies: pure functions of their numbers and a seed, always connected.
 
-One agent has nobody to talk to, so N = 1 is a lone agent whatever the other numbers say.
+N = 1 gives a single agent without edges, whatever the other numbers are.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import networkx as nx
+import numpy as np
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph
@@ -21,7 +23,7 @@ DRAWS = 1000
 
 
 def erdos_renyi(n: int, probability: float, seed: int = 0) -> Graph:
-    """Each pair of agents is joined with some probability, redrawn until connected.
+    """Every pair of agents is connected with some probability; redrawn until the graph is connected.
 
     >>> erdos_renyi(10, 0.4, seed=3).spec
     'er:10:0.4:seed=3'
@@ -34,13 +36,13 @@ def erdos_renyi(n: int, probability: float, seed: int = 0) -> Graph:
 
 
 def regular(n: int, degree: int, seed: int = 0) -> Graph:
-    """Every agent has the same number of neighbours, otherwise at random, redrawn until connected.
+    """Every agent has the same number of random neighbours; redrawn until the graph is connected.
 
     >>> regular(8, 3).degrees.tolist()
     [3, 3, 3, 3, 3, 3, 3, 3]
     """
     n, seed = _agents_and_seed("regular", n, seed)
-    d = whole("graph regular: D", degree, 0 if n == 1 else 1)
+    d = check_integer("graph regular: D", degree, 0 if n == 1 else 1)
     _below("regular", "D", d, n)
     checks.size("regular", n, n * d // 2)
     if n > 1 and n * d % 2:
@@ -51,14 +53,14 @@ def regular(n: int, degree: int, seed: int = 0) -> Graph:
     def draw(rng: random.Random) -> Any:
         if 2 * d < n:
             return nx.random_regular_graph(d, n, seed=rng)
-        # pairing at random hardly ever succeeds in a dense graph, but does so in its complement
+        # random pairing rarely succeeds for a dense graph, so draw its sparse complement
         return nx.complement(nx.random_regular_graph(n - 1 - d, n, seed=rng))
 
     return _draw(n, seed, f"regular:{n}:{d}:seed={seed}", "the degree D", draw)
 
 
 def geometric(n: int, radius: float, seed: int = 0) -> Graph:
-    """Agents at random places in the unit square, joined when within a radius, redrawn until connected.
+    """Agents at random points of the unit square, connected within a radius; redrawn until the graph is connected.
 
     >>> geometric(10, 0.5).spec
     'geometric:10:0.5:seed=0'
@@ -71,30 +73,30 @@ def geometric(n: int, radius: float, seed: int = 0) -> Graph:
 
 
 def watts_strogatz(n: int, k: int, probability: float, seed: int = 0) -> Graph:
-    """A small world: a ring joined to its K nearest (K even), each edge rewired with some probability.
+    """A small world: every agent connected to its K nearest on a ring (K even), edges rewired with some probability.
 
     >>> print(watts_strogatz(10, 4, 0.3))
     ws:10:4:0.3:seed=0 (10 agents, 20 edges)
     """
     n, seed = _agents_and_seed("ws", n, seed)
-    k = whole("graph ws: K", k, 2)
+    k = check_integer("graph ws: K", k, 2)
     p = checks.real("ws", "P", probability, most=1, zero=True)
     _below("ws", "K", k, n)
     checks.size("ws", n, n * k // 2)
     if k % 2:
-        raise InputError(f"graph ws: K must be even, half on each side, not {k}; use {k - 1} or {k + 1}.")
+        raise InputError(f"graph ws: K must be even, K/2 on each side, not {k}; use {k - 1} or {k + 1}.")
     spec = f"ws:{n}:{k}:{p}:seed={seed}"
     return _draw(n, seed, spec, "K", lambda rng: nx.watts_strogatz_graph(n, k, p, seed=rng))
 
 
 def barabasi_albert(n: int, m: int, seed: int = 0) -> Graph:
-    """Agents arrive one by one and join M earlier ones, popular ones rather: a few hubs, many leaves.
+    """Agents arrive one by one and connect to M earlier ones, with preference for high degrees.
 
     >>> print(barabasi_albert(10, 2))
     ba:10:2:seed=0 (10 agents, 16 edges)
     """
     n, seed = _agents_and_seed("ba", n, seed)
-    m = whole("graph ba: M", m, 1)
+    m = check_integer("graph ba: M", m, 1)
     _below("ba", "M", m, n)
     checks.size("ba", n, n * m)
     spec = f"ba:{n}:{m}:seed={seed}"
@@ -102,9 +104,9 @@ def barabasi_albert(n: int, m: int, seed: int = 0) -> Graph:
 
 
 def _agents_and_seed(topology: str, n: int, seed: int) -> tuple[int, int]:
-    n = whole(f"graph {topology}: N", n, 1)
+    n = check_integer(f"graph {topology}: N", n, 1)
     checks.size(topology, n, n)
-    return n, whole(f"graph {topology}: seed", seed, 0)
+    return n, check_integer(f"graph {topology}: seed", seed, 0)
 
 
 def _below(topology: str, name: str, value: int, n: int) -> None:
@@ -119,5 +121,6 @@ def _draw(n: int, seed: int, spec: str, knob: str, draw: Callable[[random.Random
     for _ in range(DRAWS):
         g = draw(rng)
         if nx.is_connected(g):
-            return Graph(n, tuple(g.edges()), spec=spec)
-    raise InputError(f"graph {spec}: none of {DRAWS} draws was connected; {knob} is too small, raise it.")
+            pairs = np.fromiter(chain.from_iterable(g.edges()), dtype=np.int64).reshape(-1, 2)
+            return Graph.from_pairs(n, pairs, spec=spec)
+    raise InputError(f"graph {spec}: none of {DRAWS} draws was connected; {knob} is too small, increase it.")

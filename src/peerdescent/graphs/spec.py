@@ -1,4 +1,4 @@
-"""Graphs as short texts, `ring:10` or `er:10:0.4:seed=3`, and the one list of what such a text may say."""
+"""Graphs as short texts such as `ring:10` or `er:10:0.4:seed=3`, and the list of their forms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.graphs import files, topologies
 from peerdescent.graphs import random_topologies as drawn
+from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.graph import Graph, from_networkx
 
-_WHOLE = re.compile(r"[0-9]{1,18}")
+_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -24,16 +25,18 @@ class Topology:
     """An entry of `TOPOLOGIES`.
 
     Args:
-        make: the function which returns the graph.
-        form: the text's form, numbers in capitals: `er:N:P`.
+        make: the function that returns the graph.
+        form: the form of the text, with numbers in capitals: `er:N:P`.
         summary: one line about it.
         seeded: whether the text may end in `:seed=S`.
+        verbatim: whether `make` takes everything after the first colon as one text.
     """
 
     make: Callable[..., Graph]
     form: str
     summary: str
     seeded: bool = False
+    verbatim: bool = False
 
     @property
     def usage(self) -> str:
@@ -44,26 +47,27 @@ class Topology:
 _ENTRIES = (
     Topology(topologies.ring, "ring:N", "N agents in a circle"),
     Topology(topologies.path, "path:N", "N agents in a line"),
-    Topology(topologies.star, "star:N", "one agent in the middle, joined to N−1 others"),
-    Topology(topologies.complete, "complete:N", "everyone joined to everyone"),
+    Topology(topologies.star, "star:N", "one agent in the centre, connected to N−1 others"),
+    Topology(topologies.complete, "complete:N", "every pair of agents connected"),
     Topology(topologies.grid, "grid:R:C", "R rows by C columns"),
-    Topology(topologies.torus, "torus:R:C", "a grid with opposite sides joined"),
-    Topology(topologies.hypercube, "hypercube:D", "2^D agents, joined where their numbers differ in one bit"),
-    Topology(topologies.exponential, "exponential:N", "agent i joined to i ± 1, 2, 4, 8, … around a circle"),
-    Topology(drawn.erdos_renyi, "er:N:P", "Erdős–Rényi: each pair joined with probability P", True),
-    Topology(drawn.regular, "regular:N:D", "random, every agent with D neighbours", True),
-    Topology(drawn.geometric, "geometric:N:R", "random places in the unit square, joined within radius R", True),
+    Topology(topologies.torus, "torus:R:C", "a grid with opposite sides connected"),
+    Topology(topologies.hypercube, "hypercube:D", "2^D agents, connected if their numbers differ in one bit"),
+    Topology(topologies.exponential, "exponential:N", "a ring where agent i is connected to i ± 1, 2, 4, 8, …"),
+    Topology(drawn.erdos_renyi, "er:N:P", "Erdős–Rényi: each pair connected with probability P", True),
+    Topology(drawn.regular, "regular:N:D", "random, every agent has D neighbours", True),
+    Topology(drawn.geometric, "geometric:N:R", "random points of the unit square, connected within radius R", True),
     Topology(drawn.watts_strogatz, "ws:N:K:P", "small world: K nearest on a ring, rewired with probability P", True),
-    Topology(drawn.barabasi_albert, "ba:N:M", "growing hubs: each newcomer joins M earlier agents", True),
-    Topology(topologies.authors10, "authors10", "the ten agents of the public code of DSGPA's authors"),
-    Topology(files.from_file, "file:PATH", "edge-list file, lines 'i j' or 'i j weight'"),
+    Topology(drawn.barabasi_albert, "ba:N:M", "scale-free: each new agent connects to M earlier ones", True),
+    Topology(topologies.authors10, "authors10", "the ten-agent graph of the DSGPA authors' public code"),
+    Topology(from_edge_list, "edges:I-J,…", "these edges, agents from 0; with weights edges:I-J=W,…", verbatim=True),
+    Topology(files.from_file, "file:PATH", "edge-list file, lines 'i j' or 'i j weight'", verbatim=True),
 )
 
 TOPOLOGIES: Mapping[str, Topology] = MappingProxyType({entry.form.partition(":")[0]: entry for entry in _ENTRIES})
 
 
 def parse(spec: str) -> Graph:
-    """The graph which a text describes; `TOPOLOGIES` lists the forms.
+    """Return the graph that a text describes; `TOPOLOGIES` lists the forms.
 
     >>> parse("grid:2:3").n
     6
@@ -76,9 +80,9 @@ def parse(spec: str) -> Graph:
     if name not in TOPOLOGIES:
         raise InputError(_unknown(spec, name))
     topology = TOPOLOGIES[name]
-    if topology.form == "file:PATH":  # a path may itself contain colons
+    if topology.verbatim:  # a path may contain colons
         if not rest:
-            raise InputError(f"graph {spec!r}: the path is missing; write it as {topology.usage}.")
+            raise InputError(f"graph {spec!r}: nothing follows the colon; {_write(topology)}")
         return topology.make(rest)
     parts = spec.strip().split(":")[1:]
     options: dict[str, int] = {}
@@ -86,13 +90,13 @@ def parse(spec: str) -> Graph:
         options["seed"] = _seed(spec, topology, parts.pop())
     labels = topology.form.split(":")[1:]
     if len(parts) != len(labels):
-        raise InputError(f"graph {spec!r}: the number of parts is wrong; {_write(topology)}")
+        raise InputError(f"graph {spec!r}: wrong number of parts; {_write(topology)}")
     numbers = [_number(spec, topology, label, text) for label, text in zip(labels, parts, strict=True)]
     return topology.make(*numbers, **options)
 
 
 def as_graph(graph: object) -> Graph:
-    """A `Graph` from a `Graph`, a networkx graph or a text for `parse`.
+    """Return a `Graph` from a `Graph`, a networkx graph or a text for `parse`.
 
     >>> as_graph("ring:3") == as_graph(as_graph("complete:3"))
     True
@@ -113,7 +117,7 @@ def _write(topology: Topology) -> str:
 
 
 def _unknown(spec: str, name: str) -> str:
-    # the Python names count as near misses too: 'erdos-renyi' should lead to 'er'
+    # suggest 'er' for the name of its function, 'erdos-renyi'
     names = {entry.make.__name__.replace("_", "-"): key for key, entry in TOPOLOGIES.items()}
     exact = names.get(name.lower().replace("_", "-"))
     hint = f" (did you mean {exact!r}?)" if exact else did_you_mean(name, TOPOLOGIES)
@@ -123,14 +127,14 @@ def _unknown(spec: str, name: str) -> str:
 def _seed(spec: str, topology: Topology, part: str) -> int:
     text = part.removeprefix("seed=")
     if not topology.seeded:
-        raise InputError(f"graph {spec!r}: nothing is random here, so seed has no meaning; {_write(topology)}")
-    if not _WHOLE.fullmatch(text):
-        raise InputError(f"graph {spec!r}: the seed must be a whole number, not {text!r}; {_write(topology)}")
+        raise InputError(f"graph {spec!r}: {topology.form} is not random and takes no seed; {_write(topology)}")
+    if not _INTEGER.fullmatch(text):
+        raise InputError(f"graph {spec!r}: the seed must be an integer, not {text!r}; {_write(topology)}")
     return int(text)
 
 
 def _number(spec: str, topology: Topology, label: str, text: str) -> Any:
-    if _WHOLE.fullmatch(text):
+    if _INTEGER.fullmatch(text):
         return int(text)
     try:
         return float(text)

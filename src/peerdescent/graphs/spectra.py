@@ -1,4 +1,4 @@
-"""The eigenvalues which theory and step sizes ask for: both ends of L and of W."""
+"""The extreme eigenvalues of L and W, which stability and step sizes depend on."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from peerdescent.errors import InputError
 
-DENSE = 500  # up to this many agents all eigenvalues are computed; it is faster and cannot fail
+DENSE = 500  # up to this many agents, compute all eigenvalues: faster, and always converges
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The ends of the spectra of a Laplacian L and a mixing matrix W.
+    """The extreme eigenvalues of a Laplacian L and a mixing matrix W.
 
-    For one agent there is no disagreement to shrink: rho = rho2 = 0, lambda_min = 1, lambda2 = 0 and gap = 1.
+    A single agent has rho = rho2 = 0, lambda_min = 1, lambda2 = 0 and gap = 1.
 
     Args:
         rho: largest eigenvalue of L.
         rho2: smallest positive eigenvalue of L.
         lambda_min: smallest eigenvalue of W.
         lambda2: second largest eigenvalue of W.
-        gap: 1 − max(|lambda2|, |lambda_min|), what one mixing takes from the disagreement at least.
+        gap: 1 − max(|lambda2|, |lambda_min|); one mixing reduces the disagreement by at least this fraction.
     """
 
     rho: float
@@ -36,7 +36,7 @@ class Spectrum:
 
 
 def spectrum(laplacian: csr_array, mixing: csr_array) -> Spectrum:
-    """The ends of the spectra of L and W of one connected graph.
+    """Compute the extreme eigenvalues of L and W of one connected graph.
 
     Args:
         laplacian: symmetric L with L1 = 0, as from `Graph.laplacian`.
@@ -53,7 +53,7 @@ def spectrum(laplacian: csr_array, mixing: csr_array) -> Spectrum:
     if n == 1:
         return Spectrum(rho=0.0, rho2=0.0, lambda_min=1.0, lambda2=0.0, gap=1.0)
     rho2, rho = _ends(laplacian)
-    # I − W is a Laplacian too, so one routine serves both
+    # I − W is a Laplacian too
     low, high = _ends(csr_array(identity(n) - mixing))
     lambda2, lambda_min = 1.0 - low, 1.0 - high
     return Spectrum(rho, rho2, lambda_min, lambda2, gap=1.0 - max(abs(lambda2), abs(lambda_min)))
@@ -67,8 +67,8 @@ def _ends(laplacian: csr_array) -> tuple[float, float]:
     return _smallest_positive(laplacian), _largest(laplacian)
 
 
-# Lanczos is quick on well connected graphs, where a factorisation would fill up. It stalls on rings, paths
-# and trees, whose eigenvalues crowd at the ends; there factorisations are cheap, so shift-invert takes over.
+# Lanczos is fast on well-connected graphs, where a factorisation has much fill-in. It stalls on rings, paths and
+# trees, whose eigenvalues cluster at the ends; there factorisations are cheap, so use shift-invert.
 
 
 def _largest(laplacian: csr_array) -> float:
@@ -82,7 +82,7 @@ def _largest(laplacian: csr_array) -> float:
 
 def _smallest_positive(laplacian: csr_array) -> float:
     n, bound = laplacian.shape[0], _bound(laplacian)
-    # top of bound·(I − 11ᵀ/n) − L: the vector of ones, whose eigenvalue is zero, is moved out of the way
+    # top of bound·(I − 11ᵀ/n) − L: the vector of ones, with eigenvalue zero, is moved out of the way
     flipped = LinearOperator(
         (n, n), matvec=lambda x: bound * (x - x.mean()) - laplacian @ x, dtype=np.dtype(np.float64)
     )
@@ -95,7 +95,7 @@ def _smallest_positive(laplacian: csr_array) -> float:
 
 
 def _lanczos(laplacian: csr_array) -> dict[str, Any]:
-    """How long Lanczos may try: hardly at all on a graph with few more edges than a tree."""
+    """Options of Lanczos; very few iterations for a graph with little more edges than a tree."""
     n = laplacian.shape[0]
     edges = (laplacian.nnz - n) / 2
     return {"maxiter": 5 if edges <= 1.1 * n else 500, "ncv": min(n, 64), "return_eigenvectors": False}
@@ -107,4 +107,4 @@ def _bound(laplacian: csr_array) -> float:
 
 
 def _start(n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.random.default_rng(0).standard_normal(n)  # fixed, so that results repeat to rounding
+    return np.random.default_rng(0).standard_normal(n)  # fixed, so that results are repeatable

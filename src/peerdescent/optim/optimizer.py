@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import Unpack
 
 from peerdescent import graphs
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.process_group import ProcessGroup, default_process_group
 from peerdescent.errors import InputError
@@ -221,4 +221,4 @@ def _check(options: Options) -> None:
         raise InputError(f"start = {options['start']!r}: expected one of {', '.join(STARTS)}.")
     if options.get("message_dtype", "full") not in MESSAGE_DTYPES:
         raise InputError(f"message_dtype = {options['message_dtype']!r}: expected one of {', '.join(MESSAGE_DTYPES)}.")
-    whole("communication_period", options.get("communication_period", 1), 1)
+    check_integer("communication_period", options.get("communication_period", 1), 1)

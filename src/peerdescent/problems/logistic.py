@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
 from peerdescent.errors import InputError
@@ -77,8 +77,8 @@ def logistic_nonconvex(
     >>> logistic_nonconvex(agents=5, samples=100).sizes
     [16, 16, 16, 16, 16]
     """
-    whole("samples", samples, 1)
-    whole("dimension", dimension, 1)
+    check_integer("samples", samples, 1)
+    check_integer("dimension", dimension, 1)
     features, classes = _data(source, samples, dimension, seed)
     order = stream(seed, "split").permutation(len(features))
     cut = len(order) - len(order) // 5

@@ -142,9 +142,9 @@ CLAIMS = (
           only_x_is_shared),
 )  # fmt: skip
 
-BEYOND = {
+ADDITIONAL_CLAIMS = {
     "speedup": "A linear speedup O(1/√(nT)) for general nonconvex costs.",
-    "unlike-data": "Theorem 1 asks for no likeness of the agents' data.",
+    "heterogeneous-data": "Theorem 1 does not require IID data.",
 }
 """Claims that no experiment of the paper tests, by the study that does."""
 

@@ -1,4 +1,4 @@
-"""Unlike data: what the powerball costs there, what the exact variant repairs, and where it does not."""
+"""Heterogeneous data: what the powerball costs there, what the exact variant repairs, and where it does not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peerdescent.reproduce.report import curves
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED, LineResult, Results
 from peerdescent.reproduce.studies import Study
 
-TITLE = "Unlike data: powered gradients, the exact variant, and the baselines"
+TITLE = "Heterogeneous data: powered gradients, the exact variant, and the baselines"
 RULE = (
     "Methods are compared by the training loss of the averaged model, the mean over the seeds; a tenth more counts as "
     "worse. The rule was fixed before the runs."
@@ -36,14 +36,14 @@ def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: 
 
 
 def claims(results: Mapping[str, Results]) -> list[Claim]:
-    """What is said of unlike data, over all settings (by title) and powers."""
+    """What is said of heterogeneous data, over all settings (by title) and powers."""
     pairs = [(title, gamma) for title in results for gamma in GAMMAS]
     powered = {(t, g): results[t][f"PB, γ = {g}"] for t, g in pairs}
     exact = {(t, g): results[t][f"PB-exact, γ = {g}"] for t, g in pairs}
     plain = {(t, g): results[t][PLAIN] for t, g in pairs}
     best = {(t, g): _best([results[t][b] for b in BASELINES if b in results[t]]) for t, g in pairs}
     return [
-        _compared("Theorem 1 asks for no likeness of the agents' data: powered gradients end no higher than the exact "
+        _compared("Theorem 1 does not require IID data: powered gradients end no higher than the exact "
                   "variant.", powered, exact),
         _compared("The exact variant repairs the bias: it ends no higher than powered gradients.", exact, powered),
         _compared("The exact variant ends no higher than DSGPA-F (γ = 1).", exact, plain),

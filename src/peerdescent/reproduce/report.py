@@ -13,7 +13,7 @@ from peerdescent.report.page import Claim, Section, TableBlock
 from peerdescent.report.seeds import learning_curves
 from peerdescent.report.tables import with_spread
 from peerdescent.reproduce import writing
-from peerdescent.reproduce.claims import BEYOND, CLAIMS
+from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS, CLAIMS
 from peerdescent.reproduce.results import NOT_TESTABLE, LineResult, Results, verdict
 from peerdescent.reproduce.studies import Study
 
@@ -28,13 +28,13 @@ def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: 
     judged = [(claim, claim.judge(results)) for claim in CLAIMS]
     claims = [Claim(claim.text, claim.how, verdict.word, verdict.reason) for claim, verdict in judged]
     chapters = [_chapter(study, results[study.name]) for study in studies]
-    return writing.write(out, TITLE, command, RULE, claims + _beyond(out), chapters)
+    return writing.write(out, TITLE, command, RULE, claims + _additional_claims(out), chapters)
 
 
-def _beyond(out: Path) -> list[Claim]:
+def _additional_claims(out: Path) -> list[Claim]:
     """The claims that need studies beyond the paper's own, as far as these were run into the same folder."""
     found: list[Claim] = []
-    for study, text in BEYOND.items():
+    for study, text in ADDITIONAL_CLAIMS.items():
         missing = [Claim(text, f"`reproduce {study}`.", NOT_TESTABLE, f"`reproduce {study}` was not run")]
         found += writing.recorded_claims(out / study) or missing
     return found

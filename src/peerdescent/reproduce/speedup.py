@@ -227,7 +227,7 @@ def across(quantity: str, cell: Cell) -> float:
 def fit(quantity: str, points: Sequence[Cell], values: Sequence[float]) -> Fit:
     """Least squares on logarithms, with Student's interval for the slope.
 
-    >>> grid = [Cell("practical", "like", 1.0, n, T) for n in (1, 2, 4) for T in (100, 1000)]
+    >>> grid = [Cell("practical", "iid", 1.0, n, T) for n in (1, 2, 4) for T in (100, 1000)]
     >>> exact = fit("gradient", grid, [3 / math.sqrt(c.agents * c.iterations) for c in grid])
     >>> round(exact.slope, 6), round(exact.exponent_n, 6), exact.word
     (-0.5, -0.5, 'reproduced')

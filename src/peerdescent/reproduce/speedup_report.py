@@ -28,10 +28,11 @@ COLUMNS = (
 )
 NAMES = {"gradient": "mean ‖∇f(x̄)‖²", "consensus": "consensus error"}
 WHOSE = {"theorem": "Theorem 1's parameters", "practical": "practical parameters"}
+DATA = {"iid": "IID data", "heterogeneous": "heterogeneous data"}
 COST = (
     "Costs are f_i(x) = ½‖x − c_i‖² + ½ Σ_j (1 − cos 2x_j) in 20 dimensions (`ripples`), with Gaussian gradient noise "
-    "of variance 1 per entry; like data have c_i = 0, unlike data skewed centres of variance about 1. Agents stand at "
-    "the corners of a hypercube with Metropolis weights and start at one point. η = √(n/T)."
+    "of variance 1 per entry; c_i = 0 for IID data, skewed centres of variance about 1 for heterogeneous data. Agents are "
+    "the corners of a hypercube with Metropolis weights and start from the same point. η = √(n/T)."
 )
 
 
@@ -54,7 +55,7 @@ def claims(settings: Sequence[Setting]) -> list[Claim]:
                 holds = all(s.fits[quantity].word == REPRODUCED and not s.diverged for s in own)
                 shown += f". {_left_out(own)}" if _left_out(own) else ""
                 rate = "O(1/√(nT))" if quantity == "gradient" else "O(n/T)"
-                text = f"Theorem 1: {NAMES[quantity]} is {rate}, {data} data, {whose}."
+                text = f"Theorem 1: {NAMES[quantity]} is {rate}, {DATA[data]}, {whose}."
                 how = f"slope in {axis} on logarithmic axes, promised {promised:g}."
                 found.append(Claim(text, how, REPRODUCED if holds else NOT_REPRODUCED, shown))
     return found
@@ -90,10 +91,10 @@ def _interval(fit: Fit) -> str:
 def _chapter(parameters: str, settings: Sequence[Setting]) -> writing.Chapter:
     own = [setting for setting in settings if setting.parameters == parameters]
     figures = {
-        f"{parameters}-{data}": _figure([s for s in own if s.data == data], f"{WHOSE[parameters]}, {data} data")
+        f"{parameters}-{data}": _figure([s for s in own if s.data == data], f"{WHOSE[parameters]}, {DATA[data]}")
         for data in dict.fromkeys(setting.data for setting in own)
     }
-    pictures = {f"{WHOSE[parameters]}, {name.rpartition('-')[2]} data": figure for name, figure in figures.items()}
+    pictures = {f"{WHOSE[parameters]}, {DATA[name.rpartition('-')[2]]}": figure for name, figure in figures.items()}
     table = slopes(own)
     title = WHOSE[parameters][0].upper() + WHOSE[parameters][1:]
     section = Section(title, COST, graphs=[graph_of(8)], tables=[table], pictures=pictures)

@@ -16,7 +16,7 @@ from peerdescent.graphs import Graph
 
 STUDIES = ("nn", "cnn", "gamma")
 READINGS = ("code", "text")
-UNLIKE = {"label": "one digit per agent", "dirichlet": "Dirichlet(0.1) shards"}
+HETEROGENEOUS = {"label": "one digit per agent", "dirichlet": "Dirichlet(0.1) shards"}
 _OWN = ("label", "paper", "explains", "cause", "seeds")
 
 
@@ -103,9 +103,9 @@ def heterogeneous_studies() -> list[Study]:
     >>> [study.name for study in heterogeneous_studies()]
     ['nn-label', 'nn-dirichlet', 'cnn-label', 'cnn-dirichlet']
     """
-    names = [(network, split) for network in ("nn", "cnn") for split in UNLIKE]
-    made = [_study(f"beyond/unlike-{network}.toml", f"{network}-{split}", split) for network, split in names]
-    return [replace(study, title=f"{study.title}, {UNLIKE[study.reading]}") for study in made]
+    names = [(network, split) for network in ("nn", "cnn") for split in HETEROGENEOUS]
+    made = [_study(f"beyond/heterogeneous-{network}.toml", f"{network}-{split}", split) for network, split in names]
+    return [replace(study, title=f"{study.title}, {HETEROGENEOUS[study.reading]}") for study in made]
 
 
 def read_keys(source: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 from peerdescent._util import toml
-from peerdescent._util.files import write_atomically
+from peerdescent._util.files import TEMPORARY, remove_temporary_files, write_atomically
 from peerdescent._version import __version__
 from peerdescent.errors import InputError
 from peerdescent.runs.metrics import Metrics, Row
@@ -36,14 +36,19 @@ MARK = "environment.json"
 """The file that shows that a folder was made by us, the first to be written; people name theirs experiment.toml too."""
 CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
-LEFTOVERS = (".writable", LOCK, f"{MARK}.part")
+LEFTOVERS = (".writable", LOCK)
 """What a run can leave that was killed before it could write its mark."""
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a run that was killed before it wrote its mark may have left this file."""
+    return path.name in LEFTOVERS or path.suffix == TEMPORARY
 
 
 def claim(path: Path, resume: bool, overwrite: bool) -> None:
     """Make the folder, or refuse one that holds something, unless it is to be continued or replaced."""
     try:
-        occupied = path.exists() and (not path.is_dir() or any(p.name not in LEFTOVERS for p in path.iterdir()))
+        occupied = path.exists() and (not path.is_dir() or any(not is_leftover(p) for p in path.iterdir()))
         if occupied and not (resume or overwrite):
             raise InputError(f"{path} is not empty: choose another --out, or say --resume or --overwrite.")
         if occupied and not _is_ours(path):
@@ -90,6 +95,7 @@ class RunFolder:
         self.path = Path(path)
         claim(self.path, resume, overwrite)
         self._lock = _locked(self.path)
+        remove_temporary_files(self.path)
         self._lines = self.path / "metrics.jsonl"
 
     def close(self) -> None:

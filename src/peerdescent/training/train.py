@@ -15,7 +15,7 @@ import torch
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent._util.schema import settings_of
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.faults import NO_FAULTS, Faults, as_faults
 from peerdescent.distributed.launcher import launch
@@ -123,7 +123,7 @@ def run_plan(
     faults: Faults = NO_FAULTS,
 ) -> Result:
     """Carry out a plan, in the group given, in this process, or in local processes that are started here."""
-    Placement(plan.graph.n, whole("workers", workers, 1))
+    Placement(plan.graph.n, check_integer("workers", workers, 1))
     faults.check(plan.graph.n, max(workers, group.size if group is not None else 1))
     folder = None if out is None else Path(out)
     if group is not None:

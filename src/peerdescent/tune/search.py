@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import qmc
 
-from peerdescent._util.validation import whole
+from peerdescent._util.validation import check_integer
 from peerdescent.data import stream
 from peerdescent.errors import InputError
 from peerdescent.tune.space import Numbers, Point, Space
@@ -51,7 +51,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("trials", "seeds", "tuning_seeds"):
-            whole(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1)
         if self.metric not in METRICS:
             raise InputError(f"metric = {self.metric!r}: expected {' or '.join(METRICS)}.")
 

@@ -11,7 +11,7 @@ from typing import Any
 from peerdescent import graphs, theory
 from peerdescent._util import toml
 from peerdescent._util.files import write_atomically
-from peerdescent._util.validation import whole as check_integer
+from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError

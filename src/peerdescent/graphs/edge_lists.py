@@ -1,0 +1,66 @@
+"""Graphs from a list of edges in one text: `edges:0-1,1-2,2-0`, or with weights `edges:0-1=0.5,1-2=2`."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from peerdescent.errors import InputError
+from peerdescent.graphs import checks
+from peerdescent.graphs.graph import Graph
+
+_EDGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*(?:=(.*))?", re.DOTALL)
+
+
+def from_edge_list(text: str) -> Graph:
+    """The graph of edges `I-J` or `I-J=W`, separated by commas; agents are counted from 0.
+
+    Args:
+        text: the edges, each once, in any order and direction; all edges have a weight W > 0, or none.
+
+    >>> from_edge_list("0-1,2-1").edges
+    ((0, 1), (1, 2))
+    >>> from_edge_list("0-1=0.5,1-2=2").weights
+    (0.5, 2.0)
+    """
+    pairs: list[tuple[int, int]] = []
+    weights: list[float] = []
+    for item in text.split(","):
+        found = _EDGE.fullmatch(item)
+        if found is None:
+            raise InputError(f"graph edges: expected I-J or I-J=W with agents from 0, not {item.strip()[:60]!r}.")
+        pairs.append((int(found[1]), int(found[2])))
+        if found[3] is not None:
+            weights.append(_weight(found[3]))
+    if weights and len(weights) != len(pairs):
+        missing = len(pairs) - len(weights)
+        raise InputError(
+            f"graph edges: {missing} of {len(pairs)} edges have no weight; give all edges a weight, or none."
+        )
+    n = 1 + max(map(max, pairs))
+    checks.size("edges", 1, len(pairs))
+    try:
+        return Graph.from_pairs(n, np.array(pairs, dtype=np.int64), weights or None)
+    except InputError as error:
+        raise InputError(f"graph edges: {error}") from None
+
+
+def text_of(graph: Graph) -> str:
+    """The edges of a graph as a text for `parse`; `path:1` for a single agent, which has none."""
+    if not graph.edges:
+        return "path:1"
+    if graph.weights is None:
+        return "edges:" + ",".join(f"{i}-{j}" for i, j in graph.edges)
+    return "edges:" + ",".join(f"{i}-{j}={w!r}" for (i, j), w in zip(graph.edges, graph.weights, strict=True))
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not (math.isfinite(weight) and weight > 0):
+        raise InputError(f"graph edges: a weight must be a positive number, not {text.strip()[:60]!r}.")
+    return weight
