@@ -1,13 +1,14 @@
 """The methods, one short file per family; each docstring is the equation and the code reads like it."""
 
-from peerdescent.algorithms.base import Algorithm, Network, Step
+from peerdescent.algorithms.base import Algorithm, Network, Step, varied
 from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.momentum import DASG, DMSGD
-from peerdescent.algorithms.registry import PRESETS, Preset, find, make, register, unregister
+from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 
 __all__ = [
+    "ALIASES",
     "CSGD",
     "D2",
     "DASG",
@@ -22,8 +23,10 @@ __all__ = [
     "Network",
     "Preset",
     "Step",
+    "canonical",
     "find",
     "make",
     "register",
     "unregister",
+    "varied",
 ]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import replace
 from typing import Any
 
 from peerdescent import problems, schedules, theory
-from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment
 from peerdescent.graphs import Graph
@@ -108,23 +106,23 @@ def condition(method: Algorithm, up_to: float, weights: MixingWeights, communica
     if method.common_start or weights.graph.n == 1:
         return "nobody can disagree"
     if up_to == 0:
-        return f"unstable on every connected graph{_dual_too_strong(method)}"
+        return f"unstable on every connected graph for flat costs{_dual_too_strong(method)}"
     equation, ends = Equation(method), weights.spectrum
     if up_to == math.inf or (equation.matrix == "I−W" and up_to > 2 - 1e-6):  # I−W has no eigenvalue of 2 or more
         return "stable on every connected graph"
     if equation.matrix == "I−W":
         return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}"
     if isinstance(method, DSGPA) and equation.power_on_direction:
-        below = theory.stable_up_to(_changed(method, gamma=1.0), communication_period=communication_period)
-        where = f"below {below:.4g}" if below else f"on no connected graph{_dual_too_strong(method)}"
+        below = theory.stable_up_to(varied(method, gamma=1.0), communication_period=communication_period)
+        where = f"below {below:.4g}" if below else f"on no connected graph for flat costs{_dual_too_strong(method)}"
         return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}"
     return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}"
 
 
 def _dual_too_strong(method: Algorithm) -> str:
     """The reason in the paper's letters, where it is that of the printed order."""
-    h = method.hyperparameters(0)
-    if isinstance(method, DSGPA) and method.dual == "jacobi" and h["eta"] * h["beta"] ** 2 >= h["alpha"]:
+    if isinstance(method, DSGPA) and method.dual_too_strong:
+        h = method.nominal()
         return f": ηβ² = {h['eta'] * h['beta'] ** 2:.4g} ≥ α = {h['alpha']:.4g}"
     return ""
 
@@ -182,20 +180,14 @@ def picture(graph: Graph) -> str:
 def _suggestion(method: Algorithm, graph: Graph, kinds: dict[str, Any], cures: dict[str, float]) -> str:
     """One change that cures, with as few digits as will do."""
     for name, value in cures.items():
-        lower = value < schedules.at(getattr(method, name), 0)
+        lower = value < schedules.nominal(getattr(method, name))
         for digits in (2, 4):
             step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
             rounded = (math.floor(0.999 * value / step) if lower else math.ceil(1.001 * value / step)) * step
-            changed = _changed(method, **{name: float(f"{rounded:.{digits}g}")})
+            changed = varied(method, **{name: float(f"{rounded:.{digits}g}")})
             if theory.stability(changed, graph, **kinds).settles:
                 return f"{name} = {rounded:.{digits}g}"
     return ""
-
-
-def _changed(method: Algorithm, **values: Any) -> Algorithm:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a value that is only tried needs no warning
-        return replace(method, **values)
 
 
 def _finite(value: float) -> float | None:
