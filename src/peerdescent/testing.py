@@ -1,4 +1,4 @@
-"""Laws that every method keeps, for those who write their own: one call checks them all.
+"""Properties that every method must have: one call checks them all for a method of your own.
 
 >>> from peerdescent.algorithms import DSGD1
 >>> report = check_algorithm(DSGD1(eta=0.1), graphs=("path:3",), iterations=5)
@@ -29,64 +29,67 @@ from peerdescent.graphs import Graph, as_graph
 from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import MemoryNetwork, make_network
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.schedules import Inverse, Power
+from peerdescent.schedules import text
 from peerdescent.training.evaluation import violations
 
 GRAPHS = ("path:4", "star:5", "ring:1", "complete:3", "er:7:0.4")
 COLUMNS = 37
-"""Enough for the fused kernel's vectors, and a rest that does not fill one."""
+"""Enough for the fused kernel's vector registers, plus a remainder that does not fill one."""
 ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-4}
-"""How far two ways of computing the same may lie apart, relative to the largest entry."""
+"""The tolerance between two ways to compute the same thing, relative to the largest entry."""
 
 NUMBERS = "hyperparameters are finite and keep their names"
-PARAMETERS = "parameters() makes the same method again"
+PARAMETERS = "parameters() rebuilds the same method"
 NAMES = "a step yields once and returns x and its memory, nothing else"
 FINITE = "the state stays finite and is updated in place"
-INVARIANTS = "the method's own invariants hold"
+INVARIANTS = "the invariants that the method declares hold"
 REPEATS = "two runs are bitwise equal"
-CONSENSUS = "agents that start and move alike stay alike"
-REST = "a zero gradient at consensus leaves x where it is"
+CONSENSUS = "agents with equal starts and equal gradients stay equal"
+FIXED = "a zero gradient at consensus leaves x unchanged"
 LABELS = "the numbering of the agents does not matter"
-KERNEL = "the compiled kernel equals its plain twin"
+KERNEL = "the compiled kernel equals the eager step"
 
 Gradients = Callable[[int], torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `check_algorithm` looked at, and what it had to leave out, in sentences."""
+    """What `check_algorithm` checked and what it skipped, as text."""
 
     algorithm: str
     graphs: tuple[str, ...]
     checked: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        missing = "".join(f"; left out: {sentence}" for sentence in self.left_out)
-        return f"{self.algorithm} keeps {len(self.checked)} laws on {', '.join(self.graphs)}{missing}"
+        missing = "".join(f"; skipped: {sentence}" for sentence in self.skipped)
+        return f"{self.algorithm} passes {len(self.checked)} checks on {', '.join(self.graphs)}{missing}"
 
 
 def check_algorithm(algorithm: Algorithm, *, graphs: Sequence[object] = GRAPHS, iterations: int = 30) -> Report:
-    """Put a method through every law of this module.
+    """Check every property of this module for a method.
 
-    The gradients are random numbers, so nothing has to converge; a method that blows up within `iterations`
-    on one of the graphs fails. One agent alone is always among the graphs.
+    The gradients are random, so nothing has to converge; a method that overflows within `iterations` on one of
+    the graphs fails. A graph with a single agent is always included.
+
+    A method with weight decay declares `decays = True`: a zero gradient at consensus must then shrink x towards
+    zero, instead of leaving it unchanged.
 
     Args:
         algorithm: the method, with its hyperparameters.
-        graphs: what `peerdescent.graphs.as_graph` takes.
-        iterations: how many steps each law is followed.
+        graphs: anything that `peerdescent.graphs.as_graph` accepts.
+        iterations: the number of steps per check.
 
     Returns:
-        What was checked. The compiled kernel is left out, and that is said, where there is no compiler or
-        where the step asks for more than arithmetic.
+        What was checked. The report lists the compiled kernel as skipped where there is no compiler or where
+        the step is more than arithmetic.
 
     Raises:
-        AssertionError: the law that does not hold, in a sentence.
+        AssertionError: names the property that does not hold.
 
     >>> from peerdescent.algorithms import make
-    >>> print(check_algorithm(make("d-asg", previous="zero"), graphs=("star:4",), iterations=5).left_out[0])
-    a zero gradient at consensus leaves x where it is (true only with x_prev started at x)
+    >>> print(check_algorithm(make("d-asg", previous="zero"), graphs=("star:4",), iterations=5).skipped[0])
+    a zero gradient at consensus leaves x unchanged (true only with x_prev started at x)
     """
     networks = [as_graph(graph) for graph in graphs]
     if all(graph.n > 1 for graph in networks):
@@ -95,16 +98,16 @@ def check_algorithm(algorithm: Algorithm, *, graphs: Sequence[object] = GRAPHS, 
     reasons = {NUMBERS: "", PARAMETERS: _parameters(algorithm)}
     for graph in networks:
         bench = _Bench(algorithm, graph, iterations)
-        for law, check in _LAWS.items():
-            reasons[law] = check(bench) or reasons.get(law, "")
+        for name, check in _CHECKS.items():
+            reasons[name] = check(bench) or reasons.get(name, "")
     names = tuple(graph.spec or str(graph) for graph in networks)
-    checked = tuple(law for law, reason in reasons.items() if not reason)
-    left_out = tuple(f"{law} ({reason})" for law, reason in reasons.items() if reason)
-    return Report(type(algorithm).__name__, names, checked, left_out)
+    checked = tuple(name for name, reason in reasons.items() if not reason)
+    skipped = tuple(f"{name} ({reason})" for name, reason in reasons.items() if reason)
+    return Report(type(algorithm).__name__, names, checked, skipped)
 
 
 class _Bench:
-    """A method on a graph, fed with gradients that are a pure function of the iteration."""
+    """A method on a graph, with gradients that are a pure function of the iteration."""
 
     def __init__(self, algorithm: Algorithm, graph: Graph, iterations: int) -> None:
         self.algorithm, self.graph, self.iterations = algorithm, graph, iterations
@@ -123,27 +126,27 @@ class _Bench:
         return make_update(self.algorithm, state, self.network(dtype, graph), "plain")
 
     def run(self, update: Update, gradients: Gradients, after: Callable[[int], None] | None = None) -> State:
-        """Every iteration; `after` looks at the state when one is done."""
+        """Run every iteration; `after` inspects the state at the end of each."""
         for k in range(self.iterations):
             point = update.begin(k)
             shape = tuple(point.shape)
-            self.demand(NAMES, shape == tuple(self.start.shape), f"the point it yields has shape {shape}")
+            self.require(NAMES, shape == tuple(self.start.shape), f"the point it yields has shape {shape}")
             update.gradient.copy_(gradients(k))
             update.finish(k)
             if after is not None:
                 after(k)
         return update.state
 
-    def demand(self, law: str, holds: bool, detail: str) -> None:
-        _demand(self.algorithm, law, holds, f"{detail}, on {self.graph}")
+    def require(self, name: str, holds: bool, detail: str) -> None:
+        _require(self.algorithm, name, holds, f"{detail}, on {self.graph}")
 
-    def alike(self, law: str, one: State, other: Mapping[str, torch.Tensor], what: str) -> None:
-        """Two states agree to rounding."""
+    def close(self, name: str, one: State, other: Mapping[str, torch.Tensor], what: str) -> None:
+        """Require that two states are equal to rounding."""
         scale = max(1e-300, *(float(array.abs().max()) for array in one.values()))
         tolerance = ROUNDING[one["x"].dtype]
-        for name, array in one.items():
-            far = float((array - other[name]).abs().max()) / scale
-            self.demand(law, far <= tolerance, f"{what}: {name} is off by {far:.1e} of the largest entry")
+        for key, array in one.items():
+            far = float((array - other[key]).abs().max()) / scale
+            self.require(name, far <= tolerance, f"{what}: {key} is off by {far:.1e} of the largest entry")
 
 
 def _numbers(algorithm: Algorithm, iterations: int) -> None:
@@ -151,24 +154,24 @@ def _numbers(algorithm: Algorithm, iterations: int) -> None:
     for k in (*range(iterations), 1000, 10**6):
         h = algorithm.hyperparameters(k)
         good = list(h) == names and all(math.isfinite(value) for value in h.values())
-        _demand(algorithm, NUMBERS, good, f"at k = {k} they are {h}")
+        _require(algorithm, NUMBERS, good, f"at k = {k} they are {h}")
 
 
 def _parameters(algorithm: Algorithm) -> str:
     for name in algorithm.rates:
         rate = getattr(algorithm, name)
-        if not isinstance(rate, (int, float, Power, Inverse)):
-            return f"{name} is a schedule of your own, which has no text"
+        if "python:" in text(rate):
+            return f"{name} is a Python function, which has no text"
     values = algorithm.parameters()
     good = all(isinstance(value, (int, float, str)) for value in values.values())
-    _demand(algorithm, PARAMETERS, good, f"{values} is more than numbers and texts")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the caller has seen them when the method was made
-        try:
+    _require(algorithm, PARAMETERS, good, f"{values} holds more than numbers and texts")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they appeared when the caller made the method
             again = type(algorithm)(transform=algorithm.transform, **values)
-        except (InputError, TypeError) as error:
-            raise AssertionError(f"{type(algorithm).__name__} breaks a law. {PARAMETERS}: {error}") from error
-    _demand(algorithm, PARAMETERS, again == algorithm, f"{algorithm} became {again}")
+    except (InputError, TypeError) as error:
+        raise AssertionError(f"{type(algorithm).__name__} fails a check. {PARAMETERS}: {error}") from error
+    _require(algorithm, PARAMETERS, again == algorithm, f"{algorithm} became {again}")
     return ""
 
 
@@ -181,14 +184,14 @@ def _names(bench: _Bench) -> str:
     new: dict[str, Any] = {}
     try:
         step.send(algorithm.preprocess_gradient(bench.gradients(0), network))
-        bench.demand(NAMES, False, "it yields twice")
+        bench.require(NAMES, False, "it yields twice")
     except StopIteration as end:
         new = end.value
     declared = {"x", *algorithm.memory()}
-    bench.demand(NAMES, set(new) == declared, f"declared are {sorted(declared)} and it returns {sorted(new)}")
+    bench.require(NAMES, set(new) == declared, f"it declares {sorted(declared)} and returns {sorted(new)}")
     for name, value in new.items():
         shape = getattr(value, "shape", None)
-        bench.demand(NAMES, shape == bench.start.shape, f"{name} comes back with shape {shape}")
+        bench.require(NAMES, shape == bench.start.shape, f"{name} comes back with shape {shape}")
     return ""
 
 
@@ -196,31 +199,31 @@ def _finite(bench: _Bench) -> str:
     update = bench.plain(bench.start)
     places = {name: array.data_ptr() for name, array in update.state.items()}
 
-    def look(k: int) -> None:
-        wild = [name for name, array in update.state.items() if not array.isfinite().all()]
-        bench.demand(FINITE, not wild, f"{', '.join(wild)} is not finite after iteration {k}")
+    def inspect(k: int) -> None:
+        overflowed = [name for name, array in update.state.items() if not array.isfinite().all()]
+        bench.require(FINITE, not overflowed, f"{', '.join(overflowed)} is not finite after iteration {k}")
         moved = [name for name, array in update.state.items() if array.data_ptr() != places[name]]
-        bench.demand(FINITE, not moved, f"{', '.join(moved)} moved to another place in memory")
+        bench.require(FINITE, not moved, f"{', '.join(moved)} moved to another address")
 
-    bench.run(update, bench.gradients, look)
+    bench.run(update, bench.gradients, inspect)
     return ""
 
 
 def _invariants(bench: _Bench) -> str:
     update = bench.plain(bench.start)
 
-    def look(k: int) -> None:
+    def inspect(k: int) -> None:
         broken = violations(bench.algorithm, update.state)
-        bench.demand(INVARIANTS, not broken, f"{broken} after iteration {k}")
+        bench.require(INVARIANTS, not broken, f"{broken} after iteration {k}")
 
-    bench.run(update, bench.gradients, look)
+    bench.run(update, bench.gradients, inspect)
     return ""
 
 
 def _repeats(bench: _Bench) -> str:
     one, other = (bench.run(bench.plain(bench.start), bench.gradients) for _ in range(2))
     different = [name for name in one if not torch.equal(one[name], other[name])]
-    bench.demand(REPEATS, not different, f"{', '.join(different)} differs")
+    bench.require(REPEATS, not different, f"{', '.join(different)} differs")
     return ""
 
 
@@ -228,16 +231,18 @@ def _consensus(bench: _Bench) -> str:
     start = bench.start[:1].expand_as(bench.start).contiguous()
     state = bench.run(bench.plain(start), lambda k: bench.gradients(k)[:1].expand_as(start))
     mean = {"x": state["x"].mean(dim=0, keepdim=True).expand_as(start)}
-    bench.alike(CONSENSUS, {"x": state["x"]}, mean, "the agents have drifted apart")
+    bench.close(CONSENSUS, {"x": state["x"]}, mean, "the agents drift apart")
     return ""
 
 
-def _rest(bench: _Bench) -> str:
-    """Memory may start away from rest (D-ASG's can): any of its possible starts will do, its own first."""
+def _fixed(bench: _Bench) -> str:
+    """Memory may start away from the fixed point (D-ASG's can): any possible start counts, the declared one first."""
     start = bench.start[:1].expand_as(bench.start).contiguous()
+    if bench.algorithm.decays:
+        return _decaying(bench, start)
     names = list(bench.algorithm.memory())
-    own = tuple(bench.algorithm.memory().values())
-    choices = sorted(itertools.product(("zero", "x"), repeat=len(names)), key=lambda choice: choice != own)
+    declared = tuple(bench.algorithm.memory().values())
+    choices = sorted(itertools.product(("zero", "x"), repeat=len(names)), key=lambda choice: choice != declared)
     far = math.inf
     for choice in choices:
         update = bench.plain(start)
@@ -246,12 +251,24 @@ def _rest(bench: _Bench) -> str:
         x = bench.run(update, lambda k: torch.zeros_like(start))["x"]
         far = min(far, float((x - start).abs().max() / start.abs().max()))
         if far <= ROUNDING[x.dtype]:
-            if choice == own:
+            if choice == declared:
                 return ""
             starts = ", ".join(f"{name} started at {at}" for name, at in zip(names, choice, strict=True))
             return f"true only with {starts}"
-    bench.demand(REST, False, f"x moves by {far:.1e} of its largest entry")
+    hint = "; a method with weight decay declares decays = True"
+    bench.require(FIXED, False, f"x moves by {far:.1e} of its largest entry{hint}")
     return ""
+
+
+def _decaying(bench: _Bench, start: torch.Tensor) -> str:
+    """With weight decay, x keeps its direction and does not grow."""
+    update = bench.plain(start)
+    x = bench.run(update, lambda k: torch.zeros_like(start))["x"]
+    factor = float((x * start).sum() / (start * start).sum())
+    far = float((x - factor * start).abs().max() / start.abs().max())
+    good = far <= ROUNDING[x.dtype] and -ROUNDING[x.dtype] <= factor <= 1 + ROUNDING[x.dtype]
+    bench.require(FIXED, good, f"with weight decay x must shrink in proportion, and it became {factor:.3g} times x")
+    return f"with weight decay it shrinks x to {factor:.3g} of it in {bench.iterations} iterations"
 
 
 def _labels(bench: _Bench) -> str:
@@ -261,7 +278,7 @@ def _labels(bench: _Bench) -> str:
     renamed = bench.plain(bench.start[order], graph=Graph(bench.graph.n, edges))
     other = bench.run(renamed, lambda k: bench.gradients(k)[order])
     one = bench.run(bench.plain(bench.start), bench.gradients)
-    bench.alike(LABELS, {name: array[order] for name, array in one.items()}, other, "after renumbering")
+    bench.close(LABELS, {name: array[order] for name, array in one.items()}, other, "after renumbering")
     return ""
 
 
@@ -272,23 +289,23 @@ def _kernel(bench: _Bench) -> str:
         if fused.description.startswith("plain"):
             return fused.description
         one = bench.run(bench.plain(bench.start, dtype), bench.gradients)
-        bench.alike(KERNEL, one, bench.run(fused, bench.gradients), f"in {dtype}")
+        bench.close(KERNEL, one, bench.run(fused, bench.gradients), f"in {dtype}")
     return ""
 
 
-_LAWS: dict[str, Callable[[_Bench], str]] = {
+_CHECKS: dict[str, Callable[[_Bench], str]] = {
     NAMES: _names,
     FINITE: _finite,
     INVARIANTS: _invariants,
     REPEATS: _repeats,
     CONSENSUS: _consensus,
-    REST: _rest,
+    FIXED: _fixed,
     LABELS: _labels,
     KERNEL: _kernel,
 }
-"""Each looks at one method on one graph; an answer that is not empty says what had to be left out."""
+"""Each checks one method on one graph and returns why it was skipped, or an empty text."""
 
 
-def _demand(algorithm: Algorithm, law: str, holds: bool, detail: str) -> None:
+def _require(algorithm: Algorithm, name: str, holds: bool, detail: str) -> None:
     if not holds:
-        raise AssertionError(f"{type(algorithm).__name__} breaks a law. {law}: {detail}.")
+        raise AssertionError(f"{type(algorithm).__name__} fails a check. {name}: {detail}.")

@@ -36,7 +36,7 @@ def test_the_papers_settings_as_printed_are_unstable(
         assert found["stability"]["stable"] is False
         assert found["stability"]["margin"] < 0
         assert found["stability"]["up_to"] == 0
-        assert found["stability"]["condition"] == "unstable on every connected graph: ηβ² = 12 ≥ α = 5"
+        assert found["stability"]["condition"] == "unstable on every connected graph for flat costs: ηβ² = 12 ≥ α = 5"
         assert "eigenvalue of L" in found["stability"]["reason"]
         assert found["stability"]["cures"]["alpha"] == pytest.approx(12, rel=1e-3)  # ηβ² = 12 must be below α
         assert found["theorem1"]["holds"] is False

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,18 @@ def test_each_front_is_its_preset(name: str) -> None:
     opt = FRONTS[name](nn.Linear(2, 1).parameters())
     assert opt.algorithm == algorithms.make(name)
     assert {algorithms.find(preset).kind for preset in FRONTS} == {algorithms.find(p).kind for p in PRESETS}
+
+
+@pytest.mark.parametrize("name", [name for name in optim.__all__ if name not in ("Decentralized", "Options")])
+def test_an_optimizer_has_the_defaults_of_its_algorithm(name: str) -> None:
+    algorithm = getattr(algorithms, name)
+    arguments = inspect.signature(getattr(optim, name).__init__).parameters
+    expected = {f.name: inspect.Parameter.empty if f.default is MISSING else f.default for f in fields(algorithm)}
+    rate = "eta" if "eta" in expected else "alpha"
+    given = {rate if key == "lr" else key: argument.default for key, argument in arguments.items()}
+    assert {key: given[key] for key in expected if key != "transform"} == {
+        key: value for key, value in expected.items() if key != "transform"
+    }
 
 
 def test_a_scheduler_changes_the_step_at_once() -> None:

@@ -154,7 +154,7 @@ def test_a_centre_is_not_biased_by_a_power() -> None:
     ("method", "problem", "graph", "words"),
     [
         (make("dsgpa-f"), K3, graphs.ring(4), "3 agents and the graph 4"),
-        (make("d-sgd-1", transform=Clip(1.0)), K3, graphs.ring(3), "only powers"),
+        (make("d-sgd-1", transform=Clip(1.0)), K3, graphs.ring(3), "powers only"),
         (make("dsgpa-f"), Quadratic(A=np.zeros((3, 1)), c=np.zeros((3, 1))), graphs.ring(3), "singular"),
         (make("d-sgd-1"), Quadratic(A=np.zeros((3, 1)), c=np.ones((3, 1))), graphs.ring(3), "singular"),
     ],

@@ -221,6 +221,51 @@ def test_a_matched_laplacian_leaves_one_condition(eta: float, alpha: float, beta
         assert gauss_seidel.stable == (largest * (2 + ratio) < 4)
 
 
+@pytest.mark.parametrize("h", [0.0, 1.0, 5.0])
+def test_curved_costs_stabilize_a_strong_dual_in_the_printed_order(h: float) -> None:
+    # ηβ² < α + h/λ in every mode: ηβ² = 2.5 is above α = 2, and λ = 4 on the complete graph
+    method, graph = algorithms.DSGPA(0.1, 2.0, 5.0, dual="jacobi"), graphs.complete(4)
+    stable = 2.0 + h / 4 > 2.5
+    assert theory.stability(method, graph, "unit", curvature=h).stable == stable
+    assert (theory.stable_up_to(method, curvature=h) > 4) == stable
+    problem = Quadratic(A=np.full((4, 1), h), c=np.arange(4.0)[:, None])
+    start = torch.tensor([[3.0], [-1.0], [0.5], [2.0]], dtype=torch.float64)
+    settings: dict[str, Any] = {"laplacian": "unit", "dtype": "float64", "x0": start}
+    error = train(problem, graph, method, iterations=600, **settings).metrics["consensus_error"]
+    assert error[-1] < 1e-6 * error[0] if stable else error[-1] > 1e3 * error[0]
+
+
+def test_the_warning_about_a_strong_dual_names_the_exception() -> None:
+    with pytest.warns(UserWarning, match="unless the costs are curved enough"):
+        algorithms.DSGPA(0.03, 5.0, 20.0, dual="jacobi")
+
+
+def test_after_a_warm_up_the_full_step_decides() -> None:
+    for eta in (0.03, "warmup:1000:0.03", "warmup:1000:cosine:0.03:5000"):
+        method = algorithms.make("dsgpa-f", eta=eta)
+        assert not theory.stability(method, "star:10", "unit").stable
+        assert theory.nearest_stable(method, "star:10", "unit")["eta"] == pytest.approx(0.0215, abs=1e-4)
+    warm = MixingWeights.build(graphs.ring(5), "matched", "metropolis", algorithms.make("dsgpa-f", eta="warmup:9:0.1"))
+    full = MixingWeights.build(graphs.ring(5), "matched", "metropolis", algorithms.make("dsgpa-f", eta=0.1))
+    np.testing.assert_array_equal(warm.laplacian.toarray(), full.laplacian.toarray())
+
+
+def test_texts_and_weights_stand_for_the_graph() -> None:
+    for name in ("dsgpa-f", "d2", "c-sgd"):
+        method = algorithms.make(name)
+        weights = MixingWeights.build(graphs.star(10), "unit", "metropolis", method)
+        for function in (theory.stability, theory.nearest_stable, theory.stable_range):
+            expected = function(method, graphs.star(10), "unit")
+            assert function(method, "star:10", "unit") == expected
+            assert function(method, "star:10", "unit", weights=weights) == expected
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("name", ["d-sgd-1", "dsgpa-f", "dm-sgd", "d2", "dsgpa-f-pb-exact"])
+def test_a_step_that_overflows_is_unstable(name: str) -> None:
+    assert not theory.stability(algorithms.make(name, eta=1e308), "ring:6", curvature=1.0).settles
+
+
 # ---- Powers --------------------------------------------------------------------------------------------
 
 
@@ -333,19 +378,20 @@ def test_the_cures_are_stable_and_a_little_less_is_not() -> None:
 
 def test_the_ranges_end_where_the_method_turns_unstable() -> None:
     graph, values = graphs.ring(4), {"eta": 0.08, "alpha": 4.0, "beta": 3.0}
-    ranges = theory.stable_range(algorithms.DSGPA(**values), graph, "unit")
+    ranges = theory.stable_range(algorithms.DSGPA(**values, dual="jacobi"), graph, "unit")
     assert ranges["alpha"][0] == pytest.approx(0.08 * 3**2, rel=1e-4)  # ηβ² < α
     for name, (low, high) in ranges.items():
         for value, stable in ((1.001 * low, True), (0.999 * low, False), (0.999 * high, True), (1.001 * high, False)):
             if value > 0:
-                assert theory.stability(algorithms.DSGPA(**{**values, name: value}), graph, "unit").stable == stable
+                method = algorithms.DSGPA(**{**values, name: value}, dual="jacobi")
+                assert theory.stability(method, graph, "unit").stable == stable
     assert theory.stable_range(algorithms.make("dsgpa-f"), graphs.star(10), "unit") == {}
 
 
 def test_a_matched_laplacian_follows_the_values_that_are_tried() -> None:
-    graph, method = graphs.star(10), algorithms.DSGPA(0.1, 1.0, 4.0)  # ηβ² = 1.6 is above α
+    graph, method = graphs.star(10), algorithms.DSGPA(0.1, 1.0, 4.0, dual="jacobi")  # ηβ² = 1.6 is above α
     cures = theory.nearest_stable(method, graph, "matched")
     assert cures
     for name, value in cures.items():
-        cured = algorithms.DSGPA(**{"eta": 0.1, "alpha": 1.0, "beta": 4.0, name: value})
+        cured = algorithms.DSGPA(**{"eta": 0.1, "alpha": 1.0, "beta": 4.0, name: value}, dual="jacobi")
         assert theory.stability(cured, graph, "matched").stable

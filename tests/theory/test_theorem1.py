@@ -38,7 +38,7 @@ def test_theorem_1s_parameters_are_stable_in_the_printed_order_on_random_graphs(
         n = 2 + seed % 12
         graph = graphs.erdos_renyi(n, 0.6, seed=seed)
         values = theory.theorem1_parameters(graph, n**3 + 10 ** (seed % 6))
-        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")))
+        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")), dual="jacobi")
         assert theory.stability(method, graph).stable
 
 
@@ -47,7 +47,7 @@ def test_theorem_1s_parameters_are_slow_however_long_the_run_is() -> None:
     slow = []
     for T in (10**4, 10**6):
         values = theory.theorem1_parameters(graph, T, "unit")
-        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")))
+        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")), dual="jacobi")
         slow.append(theory.stability(method, graph, "unit").tenfold)
     assert slow[0] == pytest.approx(slow[1], rel=1e-6)  # ηα = κ₁κ₂ and ηβ = κ₂ do not depend on T
     values = theory.theorem1_parameters(graph, 30000, "unit")
@@ -68,7 +68,7 @@ def test_theorem_1s_gradient_bound_cannot_hold_where_costs_differ(gamma: float) 
     problem, graph, means = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]]), graphs.complete(3), []
     for T in (2_000, 32_000):
         values = theory.theorem1_parameters(graph, T, "unit")
-        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")), gamma)
+        method = algorithms.DSGPA(*(values[name] for name in ("eta", "alpha", "beta")), gamma, dual="jacobi")
         assert not theory.theorem1_failing(method, 3, 3, 3, T)
         often: dict[str, Any] = {"iterations": T, "eval_every": T // 2000, "per_agent": False}
         run = train(problem, graph, method, laplacian="unit", dtype="float64", **often)

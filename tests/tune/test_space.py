@@ -12,7 +12,7 @@ from peerdescent._util import toml
 from peerdescent.algorithms import DSGD1, DSGPA
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment
-from peerdescent.schedules import Inverse, Power
+from peerdescent.schedules import Cosine, Inverse, Power, Rate, Step, Warmup
 from peerdescent.tune.space import EPSILONS, FACTOR, GAMMAS, Dimension, Space
 
 
@@ -66,6 +66,22 @@ def test_schedules_keep_their_form_and_share_one_pace() -> None:
     own = Space.of("d-sgd-1", method)
     assert own.at(own.own) == method  # unrounded
     assert own.at({"eta": 0.3, "decay": 2.0}) == DSGD1(eta=Power(0.3, -0.2469))
+
+
+@pytest.mark.parametrize(
+    ("own", "changed"),
+    [
+        (Cosine(0.1, 300, 0.01), Cosine(0.2, 300, 0.02)),
+        (Step(0.1, 0.5, (10, 20)), Step(0.2, 0.5, (10, 20))),
+        (Warmup(10, 0.1), Warmup(10, 0.2)),
+        (Warmup(10, Cosine(0.1, 300)), Warmup(10, Cosine(0.2, 300))),
+    ],
+)
+def test_the_base_of_every_schedule_is_searched(own: Rate, changed: Rate) -> None:
+    seek = Space.of("d-sgd-1", DSGD1(eta=own))
+    assert seek.own == {"eta": 0.1}
+    assert seek.at(seek.own) == DSGD1(eta=own)
+    assert seek.at({"eta": 0.2}) == DSGD1(eta=changed)
 
 
 def test_another_step_alone_leaves_the_network_as_it_was() -> None:

@@ -5,10 +5,11 @@ from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2
 from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.momentum import DASG, DMSGD
-from peerdescent.algorithms.registry import PRESETS, Preset, find, make, register, unregister
+from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 
 __all__ = [
+    "ALIASES",
     "CSGD",
     "D2",
     "DASG",
@@ -23,6 +24,7 @@ __all__ = [
     "Network",
     "Preset",
     "Step",
+    "canonical",
     "describe",
     "find",
     "make",

@@ -1,4 +1,4 @@
-"""What a method is: hyperparameters, what it remembers, and one step written as its equation."""
+"""What a method is: hyperparameters, memory, and one step written as its equation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from peerdescent import schedules
 from peerdescent.errors import InputError
@@ -18,7 +18,7 @@ Step = Generator[Any, Any, dict[str, Any]]
 
 
 class Network(Protocol):
-    """What a step may ask of the graph; each call but the last puts one vector on every edge."""
+    """What a step may ask of the graph; each call but the last sends one vector over every edge."""
 
     def laplacian(self, a: Any) -> Any:
         """L·a."""
@@ -33,7 +33,7 @@ class Network(Protocol):
         ...
 
     def mean(self, a: Any) -> Any:
-        """The mean of all rows, in every row: what a centre would compute."""
+        """The mean of all rows, in every row: what a central server would compute."""
         ...
 
 
@@ -41,9 +41,8 @@ class Network(Protocol):
 class Algorithm:
     """A decentralized method: an immutable value, checked on construction.
 
-    A subclass names its step sizes in `rates`, what it keeps besides x in `memory`, and writes its equation
-    in `step`. Nothing else is needed to run it in the simulator, on the command line and in the
-    conformance checks.
+    A subclass lists its step sizes in `rates` and its state besides x in `memory`, and writes its equation in
+    `step`. It then runs in the simulator, on the command line and in the conformance checks.
     """
 
     transform: Transform = field(default=Transform(), kw_only=True)
@@ -51,11 +50,13 @@ class Algorithm:
     rates: ClassVar[tuple[str, ...]] = ()
     """The fields that are numbers or schedules."""
     momenta: ClassVar[tuple[str, ...]] = ()
-    """Those of the rates that are momenta, in [0, 1): what matters of them is 1 − β."""
+    """The rates that are momenta, in [0, 1), where 1 − β is what matters."""
     times_eta: ClassVar[tuple[str, ...]] = ()
-    """Those of the rates that act multiplied by eta only: their products with it decide stability."""
+    """The rates that act only as products with eta: those products decide stability."""
     common_start: ClassVar[bool] = False
-    """Whether all agents must start from one point, the mean of their starts."""
+    """Whether all agents start from the same point, the mean of their starting points."""
+    decays: ClassVar[bool] = False
+    """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
 
     def __post_init__(self) -> None:
         for name in self.rates:
@@ -66,28 +67,32 @@ class Algorithm:
             object.__setattr__(self, name, rate)
 
     def memory(self) -> Mapping[str, Start]:
-        """The arrays kept besides x, each starting at zero or as a copy of the starting x."""
+        """The arrays kept besides x; each starts at zero or as a copy of the initial x."""
         return {}
 
     def hyperparameters(self, k: int) -> dict[str, float]:
-        """The numbers that `step` sees at iteration k = 0, 1, …"""
+        """The numbers that `step` receives at iteration k = 0, 1, …"""
         return {name: schedules.at(getattr(self, name), k) for name in self.rates}
+
+    def nominal(self) -> dict[str, float]:
+        """The hyperparameters that theory uses: those of iteration 0, or of the first one after every warm-up."""
+        return self.hyperparameters(max((schedules.warmup_ends(getattr(self, name)) for name in self.rates), default=0))
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """One iteration: yields the point where the gradient is wanted, receives it, returns the new state.
 
-        Messages named before the `yield` travel while the gradient is computed. The step is arithmetic
-        only: it must not ask for values, so that it can be recorded and fused.
+        Messages requested before the `yield` travel while the gradient is computed. The step is pure
+        arithmetic without branches on values, so that it can be recorded and fused.
 
         Args:
-            s: the state, `s.x` and what `memory` names, each n×p.
+            s: the state, `s.x` and the arrays of `memory`, each n×p.
             net: L·a, W·a, (I−W)·a and the mean over the agents.
             h: the numbers of `hyperparameters`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step")
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
-        """An iteration without messages (`communication_period` > 1), where L = 0 and W = I: the same step unless overridden."""
+        """An iteration without messages (`communication_period` > 1): L = 0, W = I; `step` unless overridden."""
         return self.step(s, net, h)
 
     def preprocess_gradient(self, g: Any, net: Network) -> Any:
@@ -95,21 +100,38 @@ class Algorithm:
         return self.transform(g)
 
     def mixing(self, lambda_min: float) -> Literal["as-is", "lazy"]:
-        """Whether W serves as it is, given its smallest eigenvalue, or (I+W)/2 must be used."""
+        """Whether the method works with W, given its smallest eigenvalue, or needs (I+W)/2."""
         return "as-is"
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
-        """Arrays whose mean over the agents stays zero for ever, by the name of the law."""
+        """Arrays whose mean over the agents is always zero, by the name of the invariant."""
         return {}
 
     def parameters(self) -> dict[str, Any]:
-        """The fields as plain numbers and texts, as they stand in an experiment file."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "transform"}
-        return {name: value if isinstance(value, (int, float, str)) else str(value) for name, value in own.items()}
+        """The fields as plain numbers and texts, as in an experiment file.
+
+        A Python function appears by name, `python:module.function`, which `schedules.parse` does not read back.
+        """
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "transform"}
+        return {name: _plain(value, name in self.rates) for name, value in values.items()}
 
 
-def varied(algorithm: Algorithm, **values: Any) -> Algorithm:
-    """The method with some values replaced, without the warnings that construction gives for unusual values."""
+A = TypeVar("A", bound=Algorithm)
+
+
+def varied(algorithm: A, **values: Any) -> A:
+    """The method with other values, without the warnings of construction: for values that are only tried.
+
+    >>> from peerdescent.algorithms import DSGD1
+    >>> varied(DSGD1(eta=0.1), eta=0.2).eta
+    0.2
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return replace(algorithm, **values)
+
+
+def _plain(value: Any, is_rate: bool) -> Any:
+    if isinstance(value, (int, float, str)):
+        return value
+    return schedules.text(value) if is_rate else str(value)

@@ -1,4 +1,4 @@
-"""The paper's family: distributed stochastic gradient primal-dual, plain, powered, and powered exactly."""
+"""The paper's family: distributed primal-dual stochastic gradient descent, plain, powered, and powered exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peerdescent.schedules import Rate
 from peerdescent.transforms import check_gamma, power
 
 TINY = 1e-300
-"""Nothing but zero is below it."""
+"""Below it there is only zero."""
 
 
 @dataclass(frozen=True)
@@ -24,21 +24,21 @@ class DSGPA(Algorithm):
     .. math::
         x^+ = x - η(α Lx + β v + σ(g, γ)), \qquad v^+ = v + ηβ Lx, \qquad v_0 = 0
 
-    With `power_on="direction"` the power is taken of the whole local direction,
-    x⁺ = x − η(αLx + σ(βv + g, γ)), which vanishes at the solution: no bias on unlike data.
+    With `power_on="direction"` the power applies to the whole local direction,
+    x⁺ = x − η(αLx + σ(βv + g, γ)), which vanishes at the solution: no bias on heterogeneous data.
     One vector is sent per edge and iteration.
 
     Args:
-        eta: the step η.
+        eta: the step size η.
         alpha: the weight α of disagreement.
         beta: the weight β of the dual variable.
         gamma: the power γ in [0, 1]; 1 is the plain method (DSGPA-F), 0 a decentralized signSGD.
-        epsilon: η_k = η/(k+1)^ε, α_k = α(k+1)^ε, β_k = β(k+1)^ε; 0 holds them fixed (F), the paper's T has 1e-5.
+        epsilon: η_k = η/(k+1)^ε, α_k = α(k+1)^ε, β_k = β(k+1)^ε; 0 keeps them fixed (F), the paper's T has 1e-5.
         power_on: "gradient" as in the paper, or "direction".
-        dual: "jacobi" as printed, where x⁺ uses v; or "gauss-seidel", where v⁺ comes first and x⁺ uses it.
+        dual: "gauss-seidel", where v⁺ is computed first and x⁺ uses it; or "jacobi" as printed, where x⁺ uses v.
 
     Example:
-        >>> DSGPA(eta=0.03, alpha=5, beta=20, gamma=0.7, dual="gauss-seidel").hyperparameters(0)
+        >>> DSGPA(eta=0.03, alpha=5, beta=20, gamma=0.7).hyperparameters(0)
         {'eta': 0.03, 'alpha': 5.0, 'beta': 20.0}
 
     Reference: S. Zhang and C. P. Bailey, Accelerated Primal-Dual Algorithm for Distributed Nonconvex Optimization.
@@ -50,7 +50,7 @@ class DSGPA(Algorithm):
     gamma: float = 1.0
     epsilon: float = 0.0
     power_on: Literal["gradient", "direction"] = "gradient"
-    dual: Literal["jacobi", "gauss-seidel"] = "jacobi"
+    dual: Literal["jacobi", "gauss-seidel"] = "gauss-seidel"
 
     rates: ClassVar[tuple[str, ...]] = ("eta", "alpha", "beta")
     times_eta: ClassVar[tuple[str, ...]] = ("alpha", "beta")
@@ -64,18 +64,24 @@ class DSGPA(Algorithm):
             raise InputError(f'dual = {self.dual!r}: expected "jacobi" or "gauss-seidel".')
         if not (isinstance(self.epsilon, (int, float)) and 0 <= self.epsilon <= 1):
             raise InputError(f"epsilon = {self.epsilon!r}: expected a number in [0, 1].")
-        h = SimpleNamespace(**self.hyperparameters(0))
-        if self.dual == "jacobi" and h.eta * h.beta**2 >= max(h.alpha, TINY):
+        if self.dual_too_strong:
+            h = SimpleNamespace(**self.nominal())
             flattened = self.power_on == "direction" and self.gamma < 1
-            fate = "circles without settling" if flattened else "diverges"
             warnings.warn(
-                f"ηβ² = {h.eta * h.beta**2:g} is not below α = {h.alpha:g}: in the printed (jacobi) order this "
-                f'{fate} on every connected graph; dual="gauss-seidel" cures it for moderate Laplacians.',
+                f"ηβ² = {h.eta * (h.beta * h.beta):g} is not below α = {h.alpha:g}: in the printed (jacobi) order this "
+                f"{'oscillates' if flattened else 'diverges'} on every connected graph unless the costs are curved "
+                'enough (ηβ² < α + h/λ); dual="gauss-seidel" is stable for moderate Laplacians.',
                 stacklevel=3,
             )
 
+    @property
+    def dual_too_strong(self) -> bool:
+        """Whether the order is jacobi and ηβ² ≥ α, which diverges on every connected graph for flat costs."""
+        h = SimpleNamespace(**self.nominal())
+        return self.dual == "jacobi" and bool(h.eta * (h.beta * h.beta) >= max(h.alpha, TINY))
+
     def memory(self) -> Mapping[str, Start]:
-        """The dual variable v, from zero."""
+        """The dual variable v, initially zero."""
         return {"v": "zero"}
 
     def hyperparameters(self, k: int) -> dict[str, float]:
@@ -97,10 +103,10 @@ class DSGPA(Algorithm):
         return {"x": s.x - h.eta * (h.alpha * Lx + direction), "v": v}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
-        """Plain powered SGD: the dual waits for the next exchange. Used in between too, its pull would multiply."""
+        """Powered SGD: the dual waits for the next exchange. Applied in every local step, it would act m-fold."""
         g = yield s.x
         return {"x": s.x - h.eta * power(g, self.gamma), "v": s.v}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
-        """The dual variables sum to zero, since the columns of L do."""
+        """The dual variables sum to zero, because the columns of L do."""
         return {"sum of v = 0": s.v}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
@@ -19,11 +19,12 @@ from peerdescent.transforms import Powerball, Transform
 
 @dataclass(frozen=True)
 class Preset:
-    """A class of methods, the values it has under this name, and one line about it."""
+    """A class of methods, its values under this name, a one-line summary, and other names for it."""
 
     kind: type[Algorithm]
     summary: str
     values: Mapping[str, Any] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
 
     def options(self) -> dict[str, Any]:
         """Every hyperparameter that can be set, with its value under this name."""
@@ -33,24 +34,34 @@ class Preset:
 _PRESETS: dict[str, Preset] = {}
 PRESETS = MappingProxyType(_PRESETS)
 """Every registered method, in the order of registration."""
+_ALIASES: dict[str, str] = {}
+ALIASES = MappingProxyType(_ALIASES)
+"""Other names of registered methods, and the name each one stands for."""
 
 
-def register(name: str, kind: type[Algorithm], summary: str = "", **values: Any) -> None:
-    """Offer a method under a name everywhere: command line, experiments, conformance checks.
+def register(name: str, kind: type[Algorithm], summary: str = "", aliases: Sequence[str] = (), **values: Any) -> None:
+    """Offer a method under a name, and under aliases: on the command line, in experiments, in conformance checks.
 
-    >>> register("d-sgd-slow", DSGD1, "decentralized SGD with a tiny step", eta=1e-4)
-    >>> make("d-sgd-slow")
+    >>> register("d-sgd-slow", DSGD1, "decentralized SGD with a tiny step", aliases=("slow",), eta=1e-4)
+    >>> make("slow")
     DSGD1(transform=Transform(), eta=0.0001)
     >>> unregister("d-sgd-slow")
     """
-    if name in _PRESETS and _PRESETS[name].kind.__qualname__ != kind.__qualname__:
-        raise InputError(f"a method named {name!r} is registered already; choose another name.")
-    _PRESETS[name] = Preset(kind, summary or (kind.__doc__ or "").strip().split("\n")[0], values)
+    taken = name in _ALIASES or (name in _PRESETS and _PRESETS[name].kind.__qualname__ != kind.__qualname__)
+    clashes = [name] if taken else [a for a in aliases if a in _PRESETS or _ALIASES.get(a, name) != name]
+    if clashes:
+        raise InputError(f"a method named {clashes[0]!r} is already registered: choose another name.")
+    unregister(name)
+    summary = summary or (kind.__doc__ or "").strip().split("\n")[0]
+    _PRESETS[name] = Preset(kind, summary, values, tuple(aliases))
+    _ALIASES.update(dict.fromkeys(aliases, name))
 
 
 def unregister(name: str) -> None:
-    """Take a name back."""
-    _PRESETS.pop(name, None)
+    """Remove a method and its aliases."""
+    preset = _PRESETS.pop(name, None)
+    for alias in preset.aliases if preset else ():
+        _ALIASES.pop(alias, None)
 
 
 def make(name: str, powerball: float | None = None, **values: Any) -> Algorithm:
@@ -75,15 +86,25 @@ def make(name: str, powerball: float | None = None, **values: Any) -> Algorithm:
 
 
 def find(name: str) -> Preset:
-    """The preset of that name, or a sentence with the nearest names."""
-    if name not in _PRESETS:
-        near = did_you_mean(name, _PRESETS)
+    """The preset with that name or alias, or an error with the nearest names."""
+    return _PRESETS[canonical(name)]
+
+
+def canonical(name: str) -> str:
+    """The name of a preset, given that name or one of its aliases.
+
+    >>> canonical("d-psgd"), canonical("d2")
+    ('d-sgd-1', 'd2')
+    """
+    found = _ALIASES.get(name, name)
+    if found not in _PRESETS:
+        near = did_you_mean(str(name), [*_PRESETS, *_ALIASES])
         raise InputError(f"there is no algorithm {name!r}{near}: see `peerdescent list algorithms`.")
-    return _PRESETS[name]
+    return found
 
 
 def _numbers(preset: Preset, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts such as "0.7" as numbers, except for rates, which read their own text."""
+    """Convert texts such as "0.7" to numbers, except for rates, which parse their own texts."""
     return {key: value if key in preset.kind.rates else _number(value) for key, value in values.items()}
 
 
@@ -94,24 +115,44 @@ def _number(value: Any) -> Any:
         return value
 
 
-_GS = {"dual": "gauss-seidel"}
-_F = {"eta": 0.03, "alpha": 5.0, "beta": 20.0, **_GS}
-_T = {"eta": 0.08, "alpha": 4.0, "beta": 3.0, "epsilon": 1e-5, **_GS}
-_PB = {"gamma": 0.7}
-_EXACT = {"gamma": 0.7, "power_on": "direction"}
-# The paper's table of NN values. It prints the jacobi order, in which its own F values diverge on every graph.
+# The paper's values for its NN. It prints the jacobi order, in which its F values diverge for flat costs.
+_F: dict[str, Any] = {"eta": 0.03, "alpha": 5.0, "beta": 20.0}
+_T: dict[str, Any] = {"eta": 0.08, "alpha": 4.0, "beta": 3.0, "epsilon": 1e-5}
+_PB: dict[str, Any] = {"gamma": 0.7}
+_EXACT: dict[str, Any] = {"gamma": 0.7, "power_on": "direction"}
 _NOTE = "dual first (gauss-seidel), since the printed order diverges with these values"
+_UNBIASED = "power on the whole direction: unbiased on heterogeneous data"
 register("dsgpa-f", DSGPA, f"primal-dual SGD, fixed parameters; {_NOTE}", **_F)
 register("dsgpa-t", DSGPA, "primal-dual SGD, parameters that vary with k", **_T)
 register("dsgpa-f-pb", DSGPA, f"the paper's method: powered gradients, fixed parameters; {_NOTE}", **_F, **_PB)
 register("dsgpa-t-pb", DSGPA, "the paper's method: powered gradients, parameters that vary with k", **_T, **_PB)
-register("dsgpa-f-pb-exact", DSGPA, "power on the whole direction: unbiased on unlike data; fixed", **_F, **_EXACT)
-register("dsgpa-t-pb-exact", DSGPA, "power on the whole direction: unbiased on unlike data; varying", **_T, **_EXACT)
-register("dm-sgd", DMSGD, "momentum SGD that mixes the momentum too; sends two vectors")
-register("d-sgd-1", DSGD1, "decentralized SGD: mix, then descend")
+register("dsgpa-f-pb-exact", DSGPA, f"{_UNBIASED}; fixed parameters", **_F, **_EXACT)
+register("dsgpa-t-pb-exact", DSGPA, f"{_UNBIASED}; parameters that vary with k", **_T, **_EXACT)
+register(
+    "dm-sgd",
+    DMSGD,
+    "momentum SGD that mixes the momentum too; sends two vectors",
+    aliases=("dmsgd", "d-momentum-sgd"),
+)
+register("d-sgd-1", DSGD1, "decentralized SGD: mix, then descend", aliases=("dgd", "dsgd", "d-sgd", "d-psgd", "dpsgd"))
 register("d-sgd-2", DSGD2, "decentralized SGD with decaying weights on disagreement and gradient")
-register("d2", D2, "D²: unbiased on unlike data; needs λmin(W) > −1/3, else uses (I+W)/2")
-register("d-sgt-1", DSGT1, "gradient tracking (GNSD); sends two vectors")
-register("d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors")
-register("d-asg", DASG, "Nesterov-accelerated decentralized SGD")
-register("c-sgd", CSGD, "centralized SGD on the pooled data: the baseline with a centre")
+register(
+    "d2",
+    D2,
+    "D²: unbiased on heterogeneous data; needs λmin(W) > −1/3, else uses (I+W)/2",
+    aliases=("d-squared", "exact-diffusion"),
+)
+register(
+    "d-sgt-1",
+    DSGT1,
+    "gradient tracking (GNSD, DIGing); sends two vectors",
+    aliases=("gnsd", "diging", "gt", "gradient-tracking", "non-atc-gt"),
+)
+register("d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt"))
+register("d-asg", DASG, "Nesterov-accelerated decentralized SGD", aliases=("dasg",))
+register(
+    "c-sgd",
+    CSGD,
+    "centralized SGD on the pooled data: the baseline with a central server",
+    aliases=("csgd", "sgd", "parallel-sgd", "c-psgd"),
+)

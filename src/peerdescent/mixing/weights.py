@@ -1,4 +1,4 @@
-"""The weights of a run: L, W, their spectrum, and what had to be changed for the method to work."""
+"""The weights of a run: L, W, their spectrum, and what was changed for the method to work."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class MixingWeights:
     mixing: scipy.sparse.csr_array
     spectrum: Spectrum
     notes: tuple[str, ...] = ()
-    """What had to be changed for the method to work, in sentences."""
+    """What was changed for the method to work, in sentences."""
 
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:
-        """L and W of the kinds asked for, L = (I−W)/(αη) for "matched"; (I+W)/2 where the method needs it."""
+        """Build L and W of these kinds, L = (I−W)/(αη) for "matched"; W becomes (I+W)/2 where the method needs it."""
         W = graph.mixing(mixing)
         L = _matched(W, algorithm) if laplacian == MATCHED else graph.laplacian(laplacian)
         spectral = spectrum(L, W)
@@ -43,8 +43,8 @@ class MixingWeights:
 
 
 def _matched(W: scipy.sparse.csr_array, algorithm: Algorithm) -> scipy.sparse.csr_array:
-    """(I−W)/(αη), with αη as at the start; I−W for methods that have no such product."""
-    h = algorithm.hyperparameters(0)
+    """(I−W)/(αη) with the nominal αη; I−W for methods without such a product."""
+    h = algorithm.nominal()
     step = h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0
     if step == 0:
         raise InputError("laplacian = 'matched' divides by αη, which is 0: set alpha and eta above 0, or another kind.")

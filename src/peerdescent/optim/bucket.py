@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms import Algorithm, varied
 from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
 from peerdescent.kernels.update import make_update
@@ -102,6 +100,4 @@ def with_numbers(algorithm: Algorithm, numbers: dict[str, Any]) -> Algorithm:
     """The method with other numbers; the same object if they are the same."""
     if all(getattr(algorithm, name) == value for name, value in numbers.items()):
         return algorithm
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what construction warns of was said at the first one
-        return replace(algorithm, **numbers)
+    return varied(algorithm, **numbers)

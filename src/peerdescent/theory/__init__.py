@@ -1,6 +1,6 @@
-"""What can be known before a run: stability, fixed points, Theorem 1's parameters, bounds on the powerball.
+"""What is known before a run: stability, fixed points, Theorem 1's parameters, bounds on the powerball.
 
-Pure functions of equations, spectra and numbers; nothing here runs a problem. docs/theory.md derives them.
+Pure functions of equations, spectra and numbers; nothing here trains or communicates. docs/theory.md derives them.
 """
 
 from peerdescent.theory.fixed_points import fixed_point

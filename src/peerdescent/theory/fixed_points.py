@@ -1,76 +1,79 @@
-"""Where a method comes to rest on quadratic costs, if it does: at the optimum, or beside it."""
+"""The fixed point of a method on quadratic costs: the optimum, or a biased point near it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import Graph, as_graph
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.problems import Quadratic
 from peerdescent.theory.recursion import Equation, Numbers
 from peerdescent.transforms import Chain, Powerball, Sign, Transform, power
 
+if TYPE_CHECKING:
+    from peerdescent.problems import Quadratic
+
 STAGES = 8
-"""Powers between 1, where the equations are linear, and γ: each solution is the start for the next."""
+"""Powers between 1, where the equations are linear, and γ: each solution is the initial guess for the next."""
 
 
 def fixed_point(
-    algorithm: Algorithm, problem: Quadratic, graph: Graph, laplacian: str = "metropolis", mixing: str = "metropolis"
+    algorithm: Algorithm, problem: Quadratic, graph: object, laplacian: str = "metropolis", mixing: str = "metropolis"
 ) -> Numbers:
-    """Where the agents come to rest on f_i = ½(x−c_i)ᵀA_i(x−c_i) with exact gradients, n×p.
+    """The agents' fixed point on f_i = ½(x−c_i)ᵀA_i(x−c_i) with exact gradients, n×p.
 
-    At rest the mean does not move, so the gradients as the method uses them, u_i = σ(∇f_i(x_i), γ), sum to zero; and
-    in the mode of each eigenvalue λ > 0 disagreement is a gain G(λ) times u, which the recursion gives. G = 0 (DSGPA,
-    D², gradient tracking) means consensus; G ≠ 0 (D-SGD, DM-SGD, D-ASG) that the agents stay apart. The power on the
-    direction of DSGPA and γ = 1 lead to Σ∇f_i = 0; the power on local gradients to Σσ(∇f_i, γ) = 0, which is another
-    point where the agents' costs differ.
+    At a fixed point the mean does not move, so the gradients as the method uses them, u_i = σ(∇f_i(x_i), γ), sum to
+    zero; and in the mode of each eigenvalue λ > 0 disagreement is a gain G(λ) times u, given by the recursion. G = 0
+    (DSGPA, D², gradient tracking) means consensus; G ≠ 0 (D-SGD, DM-SGD, D-ASG) means that the agents disagree. The
+    power on the direction of DSGPA and γ = 1 give Σ∇f_i = 0; the power on local gradients gives Σσ(∇f_i, γ) = 0,
+    which is a different point where the agents' costs differ.
 
-    It is the only one if all A_i are diagonal and G has no positive eigenvalue (DM-SGD's has if W has negative ones),
-    or if all A_i are equal and G = 0. In general it is the one to which the optimum moves as γ falls from 1.
-    Hyperparameters are those of iteration 0, held; whether the method gets there is what `stability` tells.
+    It is unique if all A_i are diagonal and G has no positive eigenvalue (DM-SGD's has if W has negative ones), or if
+    all A_i are equal and G = 0. In general it is the point to which the optimum moves as γ falls from 1.
+    Hyperparameters are the nominal ones, held constant; `stability` tells whether the method converges to it.
 
     Args:
         algorithm: a method whose only power, γ > 0, is on the gradient or on the direction of DSGPA.
         problem: the costs.
-        graph: who talks to whom.
+        graph: the communication graph: a Graph, a networkx graph or a text such as "ring:10".
         laplacian: kind of L.
         mixing: kind of W.
 
-    >>> from peerdescent import graphs
     >>> from peerdescent.algorithms import make
+    >>> from peerdescent.problems import Quadratic
     >>> problem = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
-    >>> fixed_point(make("dsgpa-f-pb", gamma=0.7), problem, graphs.complete(3)).round(4).tolist()
+    >>> fixed_point(make("dsgpa-f-pb", gamma=0.7), problem, "complete:3").round(4).tolist()
     [[0.2709], [0.2709], [0.2709]]
-    >>> fixed_point(make("dsgpa-f-pb-exact", gamma=0.7), problem, graphs.complete(3)).round(4).tolist()
+    >>> fixed_point(make("dsgpa-f-pb-exact", gamma=0.7), problem, "complete:3").round(4).tolist()
     [[0.3333], [0.3333], [0.3333]]
-    >>> fixed_point(make("d-sgd-1", eta=0.1), problem, graphs.complete(3)).round(4).tolist()
+    >>> fixed_point(make("d-sgd-1", eta=0.1), problem, "complete:3").round(4).tolist()
     [[0.303], [0.303], [0.3939]]
     """
-    if problem.agents != graph.n:
-        raise InputError(f"the problem has {problem.agents} agents and the graph {graph.n}: they must be the same.")
+    network = as_graph(graph)
+    if problem.agents != network.n:
+        raise InputError(f"the problem has {problem.agents} agents and the graph {network.n}: make them equal.")
     A, c = problem.A.numpy(), problem.c.numpy()
-    gamma, G = _power(algorithm), _gain(algorithm, graph, laplacian, mixing)
+    gamma, G = _power(algorithm), _gain(algorithm, network, laplacian, mixing)
     diagonals = np.diagonal(A, axis1=1, axis2=2)
     if not G.any() and np.array_equal(A, diagonals[:, :, None] * np.eye(A.shape[1])):
-        return np.tile(_by_coordinate(diagonals, c, gamma), (graph.n, 1))
+        return np.tile(_by_coordinate(diagonals, c, gamma), (network.n, 1))
     return _by_continuation(A, c, gamma, G)
 
 
 def _power(algorithm: Algorithm) -> float:
-    """γ of the gradients as they stand in the balance Σu_i = 0."""
-    own = Equation(replace(algorithm, transform=Transform()))
+    """γ of the gradients in the balance Σu_i = 0."""
+    own = Equation(varied(algorithm, transform=Transform()))
     if own.powers and not isinstance(algorithm, DSGPA):
-        raise InputError(f"no fixed point is known of {type(algorithm).__name__}, which has a power of its own.")
+        raise InputError(f"no fixed point is known for {type(algorithm).__name__}, whose step has a power.")
     if algorithm.common_start:
         return 1.0  # the power of the mean gradient is zero where the mean gradient is
     gamma = _power_of(algorithm.transform)
-    if isinstance(algorithm, DSGPA) and (algorithm.power_on == "gradient" or algorithm.hyperparameters(0)["beta"] == 0):
+    if isinstance(algorithm, DSGPA) and (algorithm.power_on == "gradient" or algorithm.nominal()["beta"] == 0):
         gamma *= algorithm.gamma
     if gamma <= 0:
         raise InputError("signs (γ = 0) can balance on a whole interval: a fixed point needs γ above 0.")
@@ -86,11 +89,11 @@ def _power_of(transform: Transform) -> float:
         return transform.gamma
     if type(transform) is Transform:
         return 1.0
-    raise InputError(f"no fixed point is known with {transform}: only powers have one here.")
+    raise InputError(f"no fixed point is known with {transform}: use powers only.")
 
 
 def _gain(algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str) -> Numbers:
-    """G, n×n, that takes the gradients at rest to the points' disagreement: zero for methods that agree at rest."""
+    """G, n×n, from the gradients to the disagreement at a fixed point: zero for methods that reach consensus."""
     equation, weights = Equation(algorithm), MixingWeights.build(graph, laplacian, mixing, algorithm)
     if graph.n == 1 or algorithm.common_start:
         return np.zeros((graph.n, graph.n))
@@ -100,11 +103,10 @@ def _gain(algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str) -> Nu
     values, vectors, nothing = values[1:], vectors[:, 1:], np.zeros(graph.n - 1)
     step = equation.step(*((values, nothing) if equation.matrix == "L" else (nothing, values)))
     left = np.eye(len(equation.names)) - step.matrix
-    states = (
-        np.linalg.pinv(left) @ step.gradient[:, :, None]
-    )  # what nothing moves, such as a dual with β = 0, stays zero
+    # the pseudoinverse keeps at zero what nothing moves, such as a dual with β = 0
+    states = np.linalg.pinv(left) @ step.gradient[:, :, None]
     if not np.allclose(left @ states, step.gradient[:, :, None], rtol=0, atol=1e-9):
-        raise InputError(f"{type(algorithm).__name__} has no point of rest with these values.")
+        raise InputError(f"{type(algorithm).__name__} has no fixed point with these values.")
     gains = (step.point * states[:, :, 0]).sum(axis=1)
     gains[np.abs(gains) < 1e-10 * np.abs(step.gradient).max()] = 0.0
     return np.asarray((vectors * gains) @ vectors.T, dtype=np.float64)
@@ -113,7 +115,7 @@ def _gain(algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str) -> Nu
 def _by_coordinate(a: Numbers, c: Numbers, gamma: float) -> Numbers:
     """The zero of Σ_i σ(a_i(x−c_i), γ) in each coordinate, a sum of increasing functions, by bisection."""
     if not (a.max(axis=0) > 0).all():
-        raise InputError("the sum of the A_i is singular: there is no single point of rest.")
+        raise InputError("the sum of the A_i is singular: there is no unique fixed point.")
     low, high = np.where(a > 0, c, np.inf).min(axis=0), np.where(a > 0, c, -np.inf).max(axis=0)
     for _ in range(200):
         middle = (low + high) / 2
@@ -141,13 +143,13 @@ def _by_continuation(A: Numbers, c: Numbers, gamma: float, G: Numbers) -> Number
     unknown = np.zeros(n * p + p)
     value, jacobian = residual(unknown, 1.0)
     if np.linalg.matrix_rank(jacobian) < len(unknown):
-        raise InputError("the sum of the A_i is singular: there is no single point of rest.")
+        raise InputError("the sum of the A_i is singular: there is no unique fixed point.")
     unknown = np.asarray(np.linalg.solve(jacobian, -value), dtype=np.float64)  # γ = 1 is linear
     for g in np.geomspace(1, gamma, STAGES + 1)[1:] if gamma < 1 else ():
-        unknown[: n * p] = power(unknown[: n * p], g)  # a guess: what was u is raised a little further
+        unknown[: n * p] = power(unknown[: n * p], g)  # initial guess: u raised to a slightly smaller power
         found = root(residual, unknown, args=(float(g),), jac=True, method="lm", options={"xtol": 1e-14, "ftol": 1e-14})
         unknown = np.asarray(found.x, dtype=np.float64)
     if np.abs(residual(unknown, gamma)[0]).max() > 1e-8 * np.abs(stacked).max() * np.abs(c).max():
-        raise InputError(f"no point of rest was found for γ = {gamma:g}: try a power nearer to 1.")
+        raise InputError(f"no fixed point was found for γ = {gamma:g}: try a power nearer to 1.")
     x = ones @ unknown[n * p :] + spread @ unknown[: n * p]
     return np.asarray(x.reshape(n, p), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What the powerball does to lengths: Lemma 1 as it should read."""
+"""How the powerball changes norms: Lemma 1, corrected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 
 def corrected_lemma1_bound(g: ArrayLike, gamma: float) -> float:
-    """The bound that Lemma 1 should state: ‖σ(g,γ)‖² ≤ p^((1−γ)/(1+γ)) ‖g‖_{1+γ}^{2γ}.
+    """The correct bound of Lemma 1: ‖σ(g,γ)‖² ≤ p^((1−γ)/(1+γ)) ‖g‖_{1+γ}^{2γ}.
 
     As printed, ‖g‖²_{1+γ}, it fails already for p = 1, g = 0.1, γ = 0.7.
 

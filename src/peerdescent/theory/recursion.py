@@ -1,7 +1,7 @@
-"""A method's step as one mode of the network sees it: a small matrix for each eigenvalue.
+"""A method's step in one mode of the network: a small matrix for each eigenvalue.
 
-The eigenvectors of L (or of W) take a step on n agents apart into independent modes. In one mode L is a number λ,
-I−W a number μ, and the step a matrix that is read off the recorded equation, the same that the engine compiles.
+The eigenvectors of L (or of W) split a step on n agents into independent modes. In one mode L is a number λ,
+I−W a number μ, and the step a matrix, derived from the same recorded equation that the kernels compile.
 """
 
 from __future__ import annotations
@@ -30,17 +30,22 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def recursion(
-    algorithm: Algorithm, laplacian: float, disagreement: float, curvature: float = 0.0, k: int = 0, slope: float = 1.0
+    algorithm: Algorithm,
+    laplacian: float,
+    disagreement: float,
+    curvature: float = 0.0,
+    k: int | None = None,
+    slope: float = 1.0,
 ) -> Numbers:
-    """The matrix that takes one mode's state (x and the memory, in this order) to the next, for f_i = h‖x‖²/2.
+    """The matrix that maps one mode's state (x and the memory, in this order) to the next, for f_i = h‖x‖²/2.
 
     Args:
-        algorithm: a method whose step is linear but for powers and clips.
+        algorithm: a method whose step is linear except for powers and clips.
         laplacian: the mode's eigenvalue of L.
         disagreement: the mode's eigenvalue of I−W.
         curvature: h.
-        k: the iteration whose hyperparameters are used.
-        slope: what stands for a power; 1 is γ = 1.
+        k: the iteration whose hyperparameters are used; by default the nominal ones.
+        slope: the factor that replaces a power; 1 is γ = 1.
 
     >>> from peerdescent.algorithms import DSGD1
     >>> recursion(DSGD1(eta=0.1), 0.0, 0.25, curvature=1.0)
@@ -52,7 +57,7 @@ def recursion(
 
 @dataclass(frozen=True)
 class LinearStep:
-    """s⁺ = Ms + b·g, with g wanted at the point c·s, in each of several modes; s is x and the memory."""
+    """s⁺ = Ms + b·g, with g evaluated at the point c·s, in each of several modes; s is x and the memory."""
 
     matrix: Numbers
     """M, modes × states × states."""
@@ -70,7 +75,7 @@ class Equation:
     """A method's step, recorded once and evaluated in many modes.
 
     Args:
-        algorithm: a method whose step is linear but for powers and clips.
+        algorithm: a method whose step is linear except for powers and clips.
     """
 
     def __init__(self, algorithm: Algorithm) -> None:
@@ -83,13 +88,13 @@ class Equation:
         if {"laplacian", "disagreement"} <= used:
             raise InputError(f"{type(algorithm).__name__} uses both L and W: its modes do not separate.")
         self.matrix = "L" if "laplacian" in used else "I−W"
-        """The matrix whose eigenvectors take the step apart."""
+        """The matrix whose eigenvectors split the step into modes."""
 
     def _record(self, local: bool) -> tuple[Expression, dict[str, Expression]]:
         try:
             return record(self.algorithm, self.names, local)
         except RecordingError as error:
-            raise InputError(f"nothing can be foretold of {type(self.algorithm).__name__}: {error}.") from error
+            raise InputError(f"theory cannot analyse {type(self.algorithm).__name__}: {error}.") from error
 
     @cached_property
     def _local(self) -> tuple[Expression, dict[str, Expression]]:
@@ -105,22 +110,27 @@ class Equation:
 
     @cached_property
     def moving(self) -> list[int]:
-        """The states that ever leave zero: the dual of DSGPA with β = 0, say, does not."""
+        """The states that ever leave zero: the dual of DSGPA with β = 0, for example, does not."""
         step, starts = self.step(1.0, 0.5), ["x", *self.algorithm.memory().values()]
         stays = (step.matrix[0] == np.eye(len(starts))).all(axis=1) & (step.gradient[0] == 0)
         return [i for i, start in enumerate(starts) if start == "x" or not stays[i]]
 
     def step(
-        self, laplacian: ArrayLike, disagreement: ArrayLike, slope: ArrayLike = 1.0, k: int = 0, local: bool = False
+        self,
+        laplacian: ArrayLike,
+        disagreement: ArrayLike,
+        slope: ArrayLike = 1.0,
+        k: int | None = None,
+        local: bool = False,
     ) -> LinearStep:
         """The step in modes with these eigenvalues of L and of I−W; both zero is the agents' mean.
 
         Args:
             laplacian: the modes' eigenvalues of L.
             disagreement: the modes' eigenvalues of I−W, as many.
-            slope: what stands for a power or a clip: σ(a) becomes slope·a, one slope for all modes or one for each.
-                1 is γ = 1; 0 is how a power with γ < 1 looks from far away, where |σ(a)| is small against |a|.
-            k: the iteration whose hyperparameters are used.
+            slope: the factor that replaces a power or a clip: σ(a) becomes slope·a, one for all modes or one for each.
+                1 is γ = 1; 0 is a power with γ < 1 far from the solution, where |σ(a)| is small against |a|.
+            k: the iteration whose hyperparameters are used; by default the nominal ones.
             local: the step without messages, between exchanges.
         """
         point, outputs = self._local if local else self._exchanging
@@ -128,7 +138,7 @@ class Equation:
         lam, mu, slopes = (a[:, None] for a in np.broadcast_arrays(*given))
         factors = {"laplacian": lam, "disagreement": mu, "mean": ((lam == 0) & (mu == 0)).astype(np.float64)}
         arrays = dict(zip((*self.names, GRADIENT), np.eye(len(self.names) + 1), strict=True))
-        leaves = {**arrays, **self.algorithm.hyperparameters(k)}
+        leaves = {**arrays, **(self.algorithm.nominal() if k is None else self.algorithm.hyperparameters(k))}
         known: dict[int, Any] = {}
         for node in walk(point, *outputs.values()):
             known[id(node)] = _value(node, known, leaves, factors, slopes)
@@ -144,18 +154,18 @@ class Equation:
         slope: ArrayLike,
         communication_period: int,
     ) -> Numbers:
-        """The matrices of `communication_period` iterations, the last of which exchanges messages, for f_i = h‖x‖²/2."""
+        """The matrices of one communication period, whose last iteration exchanges messages, for f_i = h‖x‖²/2."""
         exchanging = self.step(laplacian, disagreement, slope).closed(curvature)
         if communication_period == 1:
             return exchanging
-        alone = self.step(laplacian, disagreement, slope, local=True).closed(curvature)
-        return np.asarray(exchanging @ np.linalg.matrix_power(alone, communication_period - 1), dtype=np.float64)
+        local = self.step(laplacian, disagreement, slope, local=True).closed(curvature)
+        return np.asarray(exchanging @ np.linalg.matrix_power(local, communication_period - 1), dtype=np.float64)
 
 
 def _value(
     node: Expression, known: dict[int, Any], leaves: dict[str, Any], factors: dict[str, Numbers], slope: Numbers
 ) -> Any:
-    """A number as it is; an array as its coefficients on the states and the gradient."""
+    """The value of a number; for an array its coefficients on the states and the gradient."""
     match node:
         case Array(name) | Scalar(name):
             return leaves[name]
@@ -168,7 +178,7 @@ def _value(
         case Binary(sign, left, right):
             a, b = known[id(left)], known[id(right)]
             if not _linear(sign, left.scalar, right.scalar, a, b):
-                raise InputError(f"nothing can be foretold of a step that is not linear: {node}.")
+                raise InputError(f"theory cannot analyse a step that is not linear: {node}.")
             return OPERATORS[sign](a, b)
     raise TypeError(f"unknown node {node}")
 

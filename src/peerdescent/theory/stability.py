@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.expressions import Power
-from peerdescent.graphs import Graph, spectrum
+from peerdescent.graphs import as_graph, spectrum
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation, Numbers
 
 DENSE_UP_TO = 500
-"""Agents up to which every eigenvalue is looked at; beyond, a grid between the extreme ones."""
+"""Agents up to which every eigenvalue is used; beyond, a grid between the extreme ones."""
 ROUNDING = 1e-9
-"""How far from 1 an eigenvalue may be that stands for a quantity which is conserved."""
+"""How far from 1 the eigenvalue of a conserved quantity may be."""
 FLAT = 1e-6
-"""A slope at which a power is as good as flat, and still decides which way a neutral mode creeps."""
+"""A slope at which a power is practically flat but still decides whether a neutral mode grows or shrinks."""
 LARGEST = {"L": 1e6, "I−W": 2.0}
-"""Eigenvalues are looked for up to here; I−W has none beyond."""
+"""The largest eigenvalue considered; I−W has none beyond."""
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Whether a method stays bounded, what decides it, how fast disagreement dies out, how finely it settles."""
+    """Whether a method stays bounded, which mode decides, how fast disagreement dies out, how finely it settles."""
 
     stable: bool
     """From every starting point everything stays bounded; without a power, disagreement also dies out."""
@@ -38,11 +38,11 @@ class Stability:
     """The eigenvalue of L (or of I−W) whose mode has that radius; 0 for the mean."""
     reason: str
     mean: float = 1.0
-    """The spectral radius of the agents' mean; 1 is a mean that stays where it is put."""
+    """The spectral radius of the agents' mean; 1 for a mean that does not move by itself."""
     shrinkage: float = 0.0
-    """The spectral radius with γ = 1: `radius` itself, unless there is a power that matters."""
+    """The spectral radius with γ = 1: equal to `radius` unless a power matters."""
     chatter: float | None = None
-    """About which size the entries under a power keep, since its slope at zero is infinite; None without one."""
+    """The approximate size at which entries under a power keep oscillating; None without a power."""
 
     @property
     def margin(self) -> float:
@@ -51,7 +51,7 @@ class Stability:
 
     @property
     def settles(self) -> bool:
-        """Stable, and not only circling at a size where the method with γ = 1 would be unstable."""
+        """Stable, and not merely oscillating where the method with γ = 1 would be unstable."""
         return self.stable and self.shrinkage < 1
 
     @property
@@ -64,70 +64,79 @@ class Stability:
 
 @dataclass(frozen=True)
 class Modes:
-    """The eigenvalues, of L or of I−W, that a method meets."""
+    """The eigenvalues, of L or of I−W, of a method's modes."""
 
     matrix: str
     values: Numbers
 
     def pairs(self) -> tuple[Numbers, Numbers]:
-        """Each mode's eigenvalues of L and of I−W; the one that plays no part is zero."""
+        """Each mode's eigenvalues of L and of I−W; the matrix that the method does not use has zeros."""
         nothing = np.zeros_like(self.values)
         return (self.values, nothing) if self.matrix == "L" else (nothing, self.values)
 
 
 def stability(
     algorithm: Algorithm,
-    graph: Graph,
+    graph: object,
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     curvature: float = 0.0,
     communication_period: int = 1,
+    weights: MixingWeights | None = None,
 ) -> Stability:
     """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x‖²/2.
 
     Without a power: per eigenvalue λ > 0 the state follows a matrix. The method is stable if all their spectral
     radii are below 1, so that disagreement dies out, and the radius of the mean (λ = 0) is not above 1.
 
-    With a power γ < 1, sign or clip: from far away σ is flat, |σ(a)| ≪ |a|. What it acts on plays no part there, so
-    that boundedness is decided by the rest of the step: on the gradient, by the recursion with h = 0; on the
-    direction of DSGPA, by |1 − ηαλ|, whatever β is. "Unstable" means unbounded from starts that are far enough out.
-    Near the solution the slope of σ is infinite, so that exact convergence cannot be had: entries under the power
-    keep about the size `chatter` = s^(−1/(1−γ)), s being the largest slope at which the linear recursion is stable.
+    With a power γ < 1, sign or clip: far from the solution σ is flat, |σ(a)| ≪ |a|, so the rest of the step decides
+    boundedness: for a power on the gradient, the recursion with h = 0; for one on the direction of DSGPA,
+    |1 − ηαλ|, whatever β is. "Unstable" means unbounded from starting points that are far enough away. Near the
+    solution the slope of σ is infinite, so the method does not converge exactly: entries under the power keep about
+    the size `chatter` = s^(−1/(1−γ)), where s is the largest slope at which the linear recursion is stable.
 
-    Hyperparameters are those of iteration 0.
+    Hyperparameters are the nominal ones: those of iteration 0, or of the end of a warm-up.
 
     Args:
         algorithm: the method.
-        graph: who talks to whom.
+        graph: the communication graph: a Graph, a networkx graph or a text such as "ring:10".
         laplacian: kind of L.
         mixing: kind of W.
         curvature: h, the same for all agents.
         communication_period: iterations from one exchange to the next.
+        weights: L and W of this graph and method, if they are built already.
 
-    >>> from peerdescent import graphs
     >>> from peerdescent.algorithms import make
-    >>> stability(make("dsgpa-f"), graphs.parse("authors10"), "unit").stable
+    >>> stability(make("dsgpa-f"), "authors10", "unit").stable
     True
-    >>> stability(make("dsgpa-t"), graphs.parse("star:10"), "unit").reason
+    >>> stability(make("dsgpa-t"), "star:10", "unit").reason
     'the largest eigenvalue of L, 10, has spectral radius 2.61674'
     """
-    met = modes(algorithm, graph, laplacian, mixing)
-    found = judge(algorithm, met, curvature, communication_period)
-    return replace(found, chatter=_chatter(algorithm, met, curvature, communication_period)) if found.stable else found
+    found = modes(algorithm, graph, laplacian, mixing, weights)
+    verdict = judge(algorithm, found, curvature, communication_period)
+    if not verdict.stable:
+        return verdict
+    return replace(verdict, chatter=_chatter(algorithm, found, curvature, communication_period))
 
 
-def modes(algorithm: Algorithm, graph: Graph, laplacian: str = "metropolis", mixing: str = "metropolis") -> Modes:
-    """The modes of disagreement that a method meets on a graph."""
+def modes(
+    algorithm: Algorithm,
+    graph: object,
+    laplacian: str = "metropolis",
+    mixing: str = "metropolis",
+    weights: MixingWeights | None = None,
+) -> Modes:
+    """The modes of disagreement of a method on a graph; the arguments are those of `stability`."""
     name = Equation(algorithm).matrix
-    weights = MixingWeights.build(graph, laplacian, mixing, algorithm)
-    if graph.n == 1 or algorithm.common_start:
+    weights = weights or MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
+    if weights.graph.n == 1 or algorithm.common_start:
         return Modes(name, np.zeros(0))
-    eye = scipy.sparse.eye_array(graph.n)
+    eye = scipy.sparse.eye_array(weights.graph.n)
     return Modes(name, _eigenvalues(weights.laplacian if name == "L" else scipy.sparse.csr_array(eye - weights.mixing)))
 
 
 def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communication_period: int = 1) -> Stability:
-    """The verdict on modes that are known, without `chatter`."""
+    """The verdict for given modes, without `chatter`."""
     found = _Radii(Equation(algorithm), modes, curvature, communication_period)
     mean, linear_mean = found.means(np.array([found.far, 1.0])).tolist()
     radii = found.deciding()
@@ -152,8 +161,8 @@ def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communicat
 def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_period: int = 1) -> float:
     """The eigenvalue of L (of I−W for methods that mix by W) up to which a method is stable, whatever the graph.
 
-    0 if it is unstable on every connected graph, infinity if it is stable on all. I−W has no eigenvalue beyond 2; the
-    smallest one of W is 1 minus the largest one of I−W.
+    0 if it is unstable on every connected graph with this curvature, infinity if it is stable on all. I−W has no
+    eigenvalue beyond 2; the smallest eigenvalue of W is 1 minus the largest of I−W.
 
     >>> from peerdescent.algorithms import make
     >>> round(stable_up_to(make("dsgpa-f")), 2), round(stable_up_to(make("dsgpa-t", dual="jacobi")), 2)
@@ -183,14 +192,10 @@ class _Radii:
     """The spectral radii of a method's recursion, per iteration, with powers replaced by a slope."""
 
     def __init__(self, equation: Equation, modes: Modes, curvature: float, communication_period: int) -> None:
-        self.equation, self.modes, self.curvature, self.communication_period = (
-            equation,
-            modes,
-            curvature,
-            communication_period,
-        )
+        self.equation, self.modes, self.curvature = equation, modes, curvature
+        self.communication_period = communication_period
         self.far = 0.0 if equation.powers else 1.0
-        """The slope that stands for the powers, if there are any, at a great distance."""
+        """The slope of the powers, if there are any, far from the solution."""
 
     def deciding(self) -> Numbers:
         """In each mode the radius that decides whether it stays bounded."""
@@ -208,24 +213,22 @@ class _Radii:
         lam, mu = (np.tile(values, len(slopes)) for values in self.modes.pairs())
         periods = self._period(lam, mu, np.repeat(slopes, shape[1]))
         moving = self.equation.moving
-        eigenvalues = np.linalg.eigvals(periods[:, moving][:, :, moving])
+        eigenvalues = _eigvals(periods[:, moving][:, :, moving])
         sizes = np.abs(eigenvalues)
         sizes = np.where(np.abs(eigenvalues - 1) < ROUNDING, 0.0, sizes) if neutral else sizes
         return np.asarray(sizes.max(axis=1).reshape(shape) ** (1 / self.communication_period), dtype=np.float64)
 
     def means(self, slopes: Numbers) -> Numbers:
-        """The radii of the agents' mean on the states that it can reach: what is conserved stays zero there."""
+        """The radii of the agents' mean on the states that it can reach; conserved quantities stay zero there."""
         basis = self._reachable()
         periods = basis.T @ self._period(np.zeros_like(slopes), np.zeros_like(slopes), slopes) @ basis
-        return np.asarray(
-            np.abs(np.linalg.eigvals(periods)).max(axis=1) ** (1 / self.communication_period), dtype=np.float64
-        )
+        return np.asarray(np.abs(_eigvals(periods)).max(axis=1) ** (1 / self.communication_period), dtype=np.float64)
 
     def _period(self, laplacian: Numbers, disagreement: Numbers, slopes: Numbers) -> Numbers:
         return self.equation.period(laplacian, disagreement, self.curvature, slopes, self.communication_period)
 
     def _reachable(self) -> Numbers:
-        """A basis of what the mean can reach from its start, by steps and by gradients."""
+        """A basis of the states that the mean can reach from its initial state, by steps and by gradients."""
         memory = self.equation.algorithm.memory().values()
         start = np.array([1.0, *(0.0 if kind == "zero" else 1.0 for kind in memory)])
         steps = [self.equation.step(0.0, 0.0, local=local) for local in {False, self.communication_period > 1}]
@@ -236,8 +239,17 @@ class _Radii:
         return basis
 
 
+def _eigvals(matrices: Numbers) -> NDArray[np.complex128]:
+    """The eigenvalues of each matrix; infinite for a matrix that has overflowed."""
+    finite = np.isfinite(matrices).all(axis=(1, 2))
+    values = np.full(matrices.shape[:2], np.inf, dtype=np.complex128)
+    values[finite] = np.linalg.eigvals(matrices[finite])
+    return values
+
+
 def _span(columns: Numbers) -> Numbers:
-    """An orthonormal basis of what the columns span, whatever their lengths."""
+    """An orthonormal basis of the span of the columns, whatever their lengths."""
+    columns = columns[:, np.isfinite(columns).all(axis=0)]
     lengths = np.linalg.norm(columns, axis=0)
     directions, sizes, _ = np.linalg.svd(columns[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
     return np.asarray(directions[:, sizes > 1e-10 * sizes[0]], dtype=np.float64)
@@ -252,7 +264,7 @@ def _chatter(algorithm: Algorithm, modes: Modes, curvature: float, communication
         return None
     found = _Radii(equation, modes, curvature, communication_period)
     slopes = np.geomspace(FLAT, 1 / FLAT, 49)
-    for _ in range(3):  # each grid 48 times as fine as the one before
+    for _ in range(3):  # each grid is 48 times finer than the previous one
         calm = (found.over(slopes) < 1).all(axis=1) & (found.means(slopes) <= 1 + ROUNDING)
         if calm.all():
             return 0.0
@@ -262,7 +274,7 @@ def _chatter(algorithm: Algorithm, modes: Modes, curvature: float, communication
 
 
 def bisect(good: Callable[[float], bool], inside: float, outside: float, digits: float = 1e-10) -> float:
-    """The last good value between one that is good and one that is not, both positive."""
+    """The last good value between a good and a bad one, both positive."""
     while abs(outside / inside - 1) > digits:
         middle = math.sqrt(inside * outside)
         inside, outside = (middle, outside) if good(middle) else (inside, middle)

@@ -6,33 +6,33 @@ import math
 
 from peerdescent.algorithms import DSGPA, Algorithm
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph, spectrum
+from peerdescent.graphs import as_graph, spectrum
 
 SHARE = 0.99
-"""How much of its bound κ₂ takes."""
+"""The fraction of its bound that κ₂ takes."""
 
 
 def theorem1_parameters(
-    graph: Graph, iterations: int, laplacian: str = "metropolis", kappa1: float | None = None
+    graph: object, iterations: int, laplacian: str = "metropolis", kappa1: float | None = None
 ) -> dict[str, float]:
     """Parameters that satisfy the conditions of Theorem 1: safe, and slow.
 
     κ₁ > 1/ρ₂ + 1,  0 < κ₂ < min{((κ₁−1)ρ₂ − 1)/(ρ + (2κ₁²+1)ρ² + 1), 1/5},  β = κ₂√(T/n), α = κ₁β, η = κ₂/β;
     needs T > n³. κ₁ maximises the bound on κ₂ unless given; κ₂ is 99 % of the bound.
 
-    >>> from peerdescent import graphs
-    >>> values = theorem1_parameters(graphs.parse("ring:3"), iterations=1000)
+    >>> values = theorem1_parameters("ring:3", iterations=1000)
     >>> round(values["eta"], 4), values["kappa1"] > 2
     (0.0548, True)
     """
-    ends = spectrum(graph.laplacian(laplacian), graph.mixing())
-    return parameters_for(ends.rho, ends.rho2, graph.n, iterations, kappa1)
+    network = as_graph(graph)
+    ends = spectrum(network.laplacian(laplacian), network.mixing())
+    return parameters_for(ends.rho, ends.rho2, network.n, iterations, kappa1)
 
 
 def parameters_for(rho: float, rho2: float, n: int, iterations: int, kappa1: float | None = None) -> dict[str, float]:
     """Theorem 1's parameters for a Laplacian whose largest and smallest positive eigenvalues are known."""
     if n < 2:
-        raise InputError("Theorem 1 speaks of at least two agents.")
+        raise InputError(f"Theorem 1 needs at least two agents, not {n}.")
     if iterations <= n**3:
         raise InputError(f"Theorem 1 needs more than n³ = {n**3} iterations, not {iterations}.")
     low = 1 / rho2 + 1
@@ -47,22 +47,22 @@ def parameters_for(rho: float, rho2: float, n: int, iterations: int, kappa1: flo
 
 
 def kappa2_bound(kappa1: float, rho: float, rho2: float) -> float:
-    """What κ₂ must stay below: min{((κ₁−1)ρ₂ − 1)/(ρ + (2κ₁²+1)ρ² + 1), 1/5}."""
+    """The bound on κ₂: min{((κ₁−1)ρ₂ − 1)/(ρ + (2κ₁²+1)ρ² + 1), 1/5}."""
     return min(((kappa1 - 1) * rho2 - 1) / (rho + (2 * kappa1**2 + 1) * rho**2 + 1), 0.2)
 
 
 def theorem1_failing(algorithm: Algorithm, rho: float, rho2: float, n: int, iterations: int) -> list[str]:
-    """The conditions of Theorem 1 that a method does not satisfy, in words; none if the theorem applies.
+    """The conditions of Theorem 1 that a method does not satisfy, as text; empty if the theorem applies.
 
     >>> from peerdescent.algorithms import make
     >>> theorem1_failing(make("dsgpa-f-pb"), rho=4.0, rho2=2.0, n=4, iterations=50)[0]
     'T = 50 is not above n³ = 64'
     """
     if not isinstance(algorithm, DSGPA) or algorithm.power_on != "gradient":
-        return ["Theorem 1 speaks of DSGPA-F-PB alone"]
-    h = algorithm.hyperparameters(0)
+        return ["Theorem 1 covers only DSGPA-F-PB"]
+    h = algorithm.nominal()
     if n < 2 or h["beta"] == 0:
-        return ["Theorem 1 speaks of at least two agents and a positive β"]
+        return ["Theorem 1 needs at least two agents and a positive β"]
     k1, k2, T = h["alpha"] / h["beta"], h["eta"] * h["beta"], max(1, iterations)
     bound, step = kappa2_bound(k1, rho, rho2), math.sqrt(n / T)
     room = f"is not below {bound:.4g}" if bound > 0 else "is too large: with this κ₁ no κ₂ is small enough"

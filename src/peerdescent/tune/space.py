@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from peerdescent.algorithms import Algorithm
+from peerdescent import schedules
+from peerdescent.algorithms import Algorithm, varied
 from peerdescent.errors import InputError
-from peerdescent.schedules import Inverse, Power, Rate
+from peerdescent.schedules import Cosine, Inverse, Power, Rate, Step, Warmup
 
 FACTOR = 30.0
 """At first a step size is sought up to so many times larger and smaller than its own value."""
@@ -89,7 +89,7 @@ class Space:
         """The space around a method's own values; a step size of 0 and schedules of other kinds stay as they are."""
         found: list[Dimension] = []
         for rate in method.rates:
-            value = _base(getattr(method, rate))
+            value = schedules.base(getattr(method, rate))
             momentum = rate in method.momenta
             if value is not None and momentum and value < 1:
                 found.append(Dimension(rate, value, "momentum", (0.0, MOST_MOMENTUM)))
@@ -137,9 +137,7 @@ class Space:
             rate: _changed(getattr(self.method, rate), point.get(rate), decay) for rate in self.method.rates
         }
         values.update({name: point[name] for name in ("gamma", "epsilon") if name in point})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a search looks beyond what theory covers; the report says what it found
-            return replace(self.method, **values)
+        return varied(self.method, **values)
 
     def options(self, point: Point) -> dict[str, Any]:
         """The same as values for an experiment's `set`."""
@@ -148,14 +146,9 @@ class Space:
         return {key: parameters[key] for key in (*rates, *point) if key in parameters}
 
 
-def _base(rate: Rate) -> float | None:
-    """The number that a constant or a known schedule starts from."""
-    if isinstance(rate, (Inverse, Power)):
-        return rate.base
-    return None if callable(rate) else float(rate)
-
-
 def _changes(rate: Rate) -> bool:
+    """Whether a schedule has a pace that can be searched; the lengths of cosines, steps and warm-ups stay."""
+    rate = rate.rest if isinstance(rate, Warmup) else rate
     return (isinstance(rate, Inverse) and rate.rate > 0) or (isinstance(rate, Power) and rate.exponent != 0)
 
 
@@ -165,6 +158,14 @@ def _changed(rate: Rate, base: float | None, decay: float) -> Rate:
         return replace(rate, base=rate.base if base is None else base, rate=_times(rate.rate, decay))
     if isinstance(rate, Power):
         return replace(rate, base=rate.base if base is None else base, exponent=_times(rate.exponent, decay))
+    if isinstance(rate, Warmup):
+        return replace(rate, rest=_changed(rate.rest, base, decay))
+    if isinstance(rate, Cosine) and base is not None:  # the floor keeps its share of the base
+        return replace(rate, base=base, floor=min(base, _times(rate.floor, base / rate.base)))
+    if isinstance(rate, Step) and base is not None:
+        return replace(rate, base=base)
+    if isinstance(rate, (Cosine, Step)):
+        return rate
     return rate if base is None else base
 
 
