@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import shutil
 import threading
 import warnings
@@ -16,7 +15,7 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from peerdescent.distributed.launcher import end_with
+from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
 from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments.experiment import Experiment, from_keys, load_methods
 from peerdescent.experiments.runner import train_one
@@ -77,11 +76,11 @@ def execute(
         return
     if not todo:
         return
-    context = multiprocessing.get_context("spawn")
+    context = worker_context()
     messages: Queue[tuple[int, int]] = context.Queue()
     listener = threading.Thread(target=_listen, args=(messages, parts, report), daemon=True)
     listener.start()
-    with ProcessPoolExecutor(jobs, context, _start_worker, (messages, os.getpid())) as pool:
+    with ProcessPoolExecutor(jobs, context, _start_worker, (Environment(), messages)) as pool:
         futures = [pool.submit(_work, i, parts[i], out, work or _train) for i in todo]
         try:
             for future in as_completed(futures):
@@ -133,11 +132,11 @@ def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # the records are complete; states of 50 agents are large
 
 
-def _start_worker(messages: Queue[tuple[int, int]], parent: int) -> None:
+def _start_worker(_: Environment, messages: Queue[tuple[int, int]]) -> None:
     global _messages  # noqa: PLW0603 (a process pool hands state to its workers in no other way)
     _messages = messages
     warnings.simplefilter("ignore")  # they would tear the progress display; the parent says them
-    end_with(parent)
+    prepare_worker()
 
 
 def _listen(messages: Queue[tuple[int, int]], parts: Sequence[P], report: Callable[[P, int], None]) -> None:

@@ -12,11 +12,10 @@ import torch
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State, initial_state
-from peerdescent.distributed.exchange import PeerLostError
 from peerdescent.distributed.faults import NO_FAULTS, Faults, inject
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.errors import DivergedError, InputError, PeerdescentError
+from peerdescent.errors import DivergedError, InputError, PeerdescentError, PeerLostError
 from peerdescent.graphs import Graph
 from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import make_network
@@ -208,7 +207,7 @@ class Run:
             if self.recovery.can_go_on and not self.group.is_rank_zero:
                 raise
             if self.recovery.can_go_on:
-                self.recovery.adjourn()
+                self.recovery.announce_completion()
 
     def _due(self) -> bool:
         """Whether this point is still to be evaluated: the start, or where a killed run stood."""
