@@ -1,10 +1,13 @@
-"""The two ways in which a run ends early, told apart by type and by exit code."""
+"""The ways in which a run ends early, told apart by type and by exit code."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import Any
 
 
 class PeerdescentError(Exception):
-    """Anything peerdescent says to its user in one sentence."""
+    """An error that peerdescent reports to its user in one sentence."""
 
     exit_code = 1
 
@@ -22,3 +25,33 @@ class DivergedError(PeerdescentError, ArithmeticError):
 
     result: Any = None
     """The `Result` up to then."""
+
+
+class PeerLostError(PeerdescentError):
+    """Other processes of the run can no longer be reached.
+
+    Args:
+        reasons: why, by the rank of the process.
+        sentence: the message, if it is known who is lost; without it the message names whose connection broke.
+    """
+
+    def __init__(self, reasons: Mapping[int, str], sentence: str = "") -> None:
+        self.reasons = dict(reasons)
+        self.named = bool(sentence)
+        """Whether the message names who is lost, or only whose connection broke."""
+        names = ", ".join(str(rank) for rank in self.reasons)
+        first = next(iter(self.reasons.values()), "")
+        super().__init__(sentence or f"the connection to process {names} is lost: {first}")
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The processes that are lost."""
+        return tuple(self.reasons)
+
+
+class RankError(PeerdescentError):
+    """Another process of the run ended with an error: its message and its exit code."""
+
+    def __init__(self, rank: int, message: str, exit_code: int) -> None:
+        super().__init__(f"process {rank}: {message}")
+        self.exit_code = exit_code

@@ -171,7 +171,7 @@ def test_a_host_is_cut_off_and_the_others_finish(blow: str, hosts: Hosts, proces
     state = load_file(here / "until" / "checkpoints" / f"{KEPT:012d}.safetensors")
     np.testing.assert_allclose(last_x(here / "four").numpy(), survivors_alone(state).numpy(), rtol=1e-10)
     if blow == "link down":  # the host that was cut off ends too, and says why
-        until(lambda: "no sign of life" in (here / f"{LOST}.log").read_text(), lambda: logs(here))
+        until(lambda: "no heartbeat for" in (here / f"{LOST}.log").read_text(), lambda: logs(here))
 
 
 def test_a_host_that_cannot_be_reached_is_named_with_its_address(hosts: Hosts, here: Path) -> None:

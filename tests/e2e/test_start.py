@@ -66,6 +66,6 @@ def test_who_cannot_be_found_is_named(here: Path) -> None:
     command = [sys.executable, "-m", "peerdescent", *RUN]
     first, second = ends([start(rank, ports[rank], here, command) for rank in (0, 1)])
     assert (first.code, second.code) == (1, 1)
-    assert "process 1 of 2 has not come within 30 s" in first.err
-    assert f"the meeting point 127.0.0.1:{ports[1]} cannot be reached within 30 s" in second.err
+    assert "process 1 of 2 did not join within 30 s" in first.err
+    assert f"the rendezvous address 127.0.0.1:{ports[1]} cannot be reached within 30 s" in second.err
     assert len(first.sentences) == len(second.sentences) == 1

@@ -18,8 +18,7 @@ from peerdescent import InputError, Result, algorithms, train
 from peerdescent.algorithms import PRESETS
 from peerdescent.distributed import shared_memory
 from peerdescent.distributed.launcher import workers
-from peerdescent.distributed.process_group import RankError
-from peerdescent.errors import DivergedError, PeerdescentError
+from peerdescent.errors import DivergedError, PeerdescentError, RankError
 from peerdescent.problems import quadratic
 
 

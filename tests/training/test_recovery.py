@@ -21,10 +21,9 @@ from peerdescent import InputError, Result, algorithms, graphs, train
 from peerdescent.algorithms import PRESETS
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed import heartbeat_server
-from peerdescent.distributed.exchange import PeerLostError
 from peerdescent.distributed.faults import Faults
 from peerdescent.distributed.launcher import workers
-from peerdescent.errors import PeerdescentError
+from peerdescent.errors import PeerdescentError, PeerLostError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
@@ -144,7 +143,7 @@ def test_a_silent_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process is like one whose host is cut off: nothing closes its connections."""
     monkeypatch.setenv("PEERDESCENT_SILENCE_SECONDS", "3")
     run = {"graph": "complete:6", "iterations": 400, "on_loss": "continue"}
-    with pytest.warns(UserWarning, match="no sign of life"), workers(3, process_runs.falling_silent, run) as group:
+    with pytest.warns(UserWarning, match="no heartbeat for"), workers(3, process_runs.falling_silent, run) as group:
         result = process_runs.falling_silent(group, run)
     assert result.lost == (2, 3)
     assert result.metrics[-1]["iteration"] == 400
@@ -182,7 +181,7 @@ def test_a_loss_stops_the_run_with_a_sentence(tmp_path: Path, monkeypatch: pytes
 
 
 def test_who_is_waited_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat_server, "STALLED", 0.5)
+    monkeypatch.setattr(heartbeat_server, "STRAGGLER_AFTER", 0.5)
     with pytest.warns(UserWarning, match=r"waiting for agents 2, 3 on \S+ \(process 1\) for \d+ s"):
         result = run_network(workers=2, stall=["3@25:3"])
     assert torch.equal(result.x, run_network().x)

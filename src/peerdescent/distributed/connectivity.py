@@ -1,4 +1,4 @@
-"""Whether every process reaches every other, before gloo tries: it would wait five times as long, and name nobody."""
+"""Check that every process can reach every other before gloo tries: gloo waits five times as long and names nobody."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.distributed.sockets import address_towards, family_of
 from peerdescent.errors import PeerdescentError
 
-POLL = 0.02
+POLL_INTERVAL = 0.02
 SLACK = 5.0
-"""Seconds for the news to arrive that another process has not reached somebody."""
+"""Extra seconds in which another process can report that it could not reach somebody."""
 
 
-def check_connectivity(group: ProcessGroup, meeting_point: str, patience: timedelta) -> None:
-    """Connect once to every process of a higher rank, at its address towards the meeting point.
+def check_connectivity(group: ProcessGroup, rendezvous_host: str, timeout: timedelta) -> None:
+    """Connect once to every process of a higher rank, at its address towards the rendezvous host.
 
     Raises:
-        PeerdescentError: one of them does not answer in time; it is named with its address, in all processes.
+        PeerdescentError: a process does not answer in time; all processes raise it, with its name and address.
     """
-    end, address = time.monotonic() + patience.total_seconds(), address_towards(meeting_point)
-    with socket.create_server((address, 0), family=family_of(address), backlog=group.size) as door:  # nobody lets in
-        group.store.set(f"door/{group.rank}", json.dumps([address, door.getsockname()[1]]))
+    end, address = time.monotonic() + timeout.total_seconds(), address_towards(rendezvous_host)
+    with socket.create_server((address, 0), family=family_of(address), backlog=group.size) as listener:  # never accepts
+        group.store.set(f"listener/{group.rank}", json.dumps([address, listener.getsockname()[1]]))
         try:
             for peer in range(group.rank + 1, group.size):
-                _reach(group, peer, end)
+                _connect_once(group, peer, end)
         except PeerdescentError as error:
             group.record_failure(error)
             raise
-        group.store.set(f"reached/{group.rank}", "")
-        _await(group, [f"reached/{rank}" for rank in range(group.size)], end + SLACK)
+        group.store.set(f"connected/{group.rank}", "")
+        _wait_for_keys(group, [f"connected/{rank}" for rank in range(group.size)], end + SLACK)
 
 
-def _reach(group: ProcessGroup, peer: int, end: float) -> None:
-    _await(group, [f"door/{peer}"], end)
-    host, port = json.loads(group.store.get(f"door/{peer}"))
+def _connect_once(group: ProcessGroup, peer: int, end: float) -> None:
+    _wait_for_keys(group, [f"listener/{peer}"], end)
+    host, port = json.loads(group.store.get(f"listener/{peer}"))
     begin, reason = time.monotonic(), "no answer"
     while True:
         try:
@@ -52,15 +52,15 @@ def _reach(group: ProcessGroup, peer: int, end: float) -> None:
                 f"{group.hosts[group.rank]} within {time.monotonic() - begin:.0f} s ({reason}): check the network, "
                 "open ports between the hosts, and choose the interface with GLOO_SOCKET_IFNAME."
             )
-        time.sleep(POLL)
+        time.sleep(POLL_INTERVAL)
 
 
-def _await(group: ProcessGroup, keys: Sequence[str], end: float) -> None:
-    """Return when others have said so; raises what one of them ended with instead."""
+def _wait_for_keys(group: ProcessGroup, keys: Sequence[str], end: float) -> None:
+    """Return when the store has these keys; raises the error that another process ended with instead."""
     while absent := [key for key in keys if not group.store.check([key])]:
         group.raise_failure()
         if time.monotonic() > end:
             ranks = [int(key.partition("/")[2]) for key in absent]
             names = " and ".join(f"process {rank} on {group.hosts[rank]}" for rank in ranks)
-            raise PeerdescentError(f"{names} does not answer at the meeting point any more.")
-        time.sleep(POLL)
+            raise PeerdescentError(f"{names} stopped responding during the rendezvous: check whether it still runs.")
+        time.sleep(POLL_INTERVAL)

@@ -1,11 +1,12 @@
-"""Signs of life: which processes of a run live, whom the others wait for, and who goes on after a loss.
+"""Heartbeats: which processes of a run are alive, which one the others wait for, and who goes on after a loss.
 
-Gloo says that a peer is gone only to those who wait for it, and never if its host is cut off. So every process keeps
-one connection to rank 0, along which a thread sends a sign of life twice a second. When a process ends, however it
-ends, the system closes its connection; when its host is cut off, its signs of life stay away. Rank 0 then tells the
-others, who stop waiting and meet again: those who come go on, from the last state that all of them have.
+Gloo reports a lost peer only to the processes that wait for it, and never if its host is cut off. So every process
+keeps one connection to rank 0, over which a thread sends a heartbeat twice a second. When a process ends, however it
+ends, the operating system closes its connection; when its host is cut off, heartbeats stop arriving. Rank 0 then
+tells the others, which stop waiting and regroup: the remaining processes go on from the last state that all of them
+have kept.
 
-Processes are called by the rank that they had at the start, whatever rank they have among those who are left.
+Processes are identified by their initial rank, whatever rank they have in the current group.
 """
 
 from __future__ import annotations
@@ -22,36 +23,43 @@ from typing import Any, NamedTuple
 
 from peerdescent._util.validation import seconds_from_environment
 
-BEAT = 0.5
-"""Seconds between signs of life."""
-TICK = 0.1
-STALLED = 10.0
-"""Seconds of waiting after which the log names who is waited for; again after twice as many, and so on."""
-SILENCE = 30.0
-"""Seconds without a sign of life after which a process is given up, where the run can go on without it."""
-MEETING = 30.0
+INTERVAL = 0.5
+"""Seconds between heartbeats."""
+POLL_INTERVAL = 0.1
+STRAGGLER_AFTER = 10.0
+"""Seconds of waiting after which the log names the process waited for; again after twice as many, and so on."""
+HEARTBEAT_TIMEOUT = 30.0
+"""Seconds of missed heartbeats after which a process counts as lost, where the run can go on without it."""
+CONNECT_SECONDS = 30.0
+"""Seconds that processes have to connect to rank 0."""
 SnapshotId = tuple[int, int]
-"""A state that can be gone back to: the epoch and the iteration in which it was kept."""
+"""A state to go back to: the epoch and the iteration in which it was kept."""
 Waiting = tuple[int, float]
+"""The rank of the process waited for, and for how many seconds."""
 CLOSED, LEFT = "its connection closed", "it has left"
-"""Why a process is lost that has not fallen silent."""
+"""Why a process is lost that has not missed heartbeats."""
 
 
-class Meeting(NamedTuple):
-    """Who goes on, and from where."""
+class Membership(NamedTuple):
+    """Which processes go on, and from which state."""
 
     epoch: int
     members: tuple[int, ...]
     snapshot_id: SnapshotId
 
 
-def silence() -> float:
-    """How long a process may give no sign of life; PEERDESCENT_SILENCE_SECONDS changes it."""
-    return seconds_from_environment("PEERDESCENT_SILENCE_SECONDS", SILENCE)
+def heartbeat_timeout() -> float:
+    """How long a process may miss heartbeats; PEERDESCENT_SILENCE_SECONDS changes it."""
+    return seconds_from_environment("PEERDESCENT_SILENCE_SECONDS", HEARTBEAT_TIMEOUT)
+
+
+def missed(seconds: float) -> str:
+    """Why a process is lost that misses heartbeats."""
+    return f"no heartbeat for {seconds:.0f} s"
 
 
 class Heartbeat(ABC):
-    """What rank 0 and the others have in common.
+    """What the server on rank 0 and the clients on all other ranks have in common.
 
     Args:
         rank: the rank of this process.
@@ -61,86 +69,86 @@ class Heartbeat(ABC):
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.epoch, self.members = rank, 0, tuple(range(size))
         self.lost: dict[int, str] = {}
-        """Everyone who was ever lost, and why."""
-        self.patience: float | None = None
-        """Seconds without a sign of life after which a process is given up; None never gives up."""
+        """All processes lost so far, and why."""
+        self.timeout: float | None = None
+        """Seconds of missed heartbeats after which a process counts as lost; None for never."""
         self.interrupt: Callable[[], None] = lambda: None
         """Ends all waits of the main thread."""
-        self.waiting: Callable[[], Waiting | None] = lambda: None
-        """Whom this process waits for, and for how long."""
-        self.say: Callable[[str], None] = lambda text: None
-        """Tells the user something."""
-        self.who: Callable[[int], str] = lambda rank: f"process {rank}"
-        """What the user is told of a process."""
+        self.waiting_for: Callable[[], Waiting | None] = lambda: None
+        """Which process this one waits for, and for how long."""
+        self.notify_user: Callable[[str], None] = lambda text: None
+        """Shows the user a note."""
+        self.describe: Callable[[int], str] = lambda rank: f"process {rank}"
+        """Names a process for the user."""
         self._changed = threading.Condition()
         self._closing = False
         self._selector = selectors.DefaultSelector()
-        self._thread = threading.Thread(target=self._watch, daemon=True, name="peerdescent-watch")
+        self._thread = threading.Thread(target=self._run, daemon=True, name="peerdescent-heartbeat")
 
     @property
-    def missing(self) -> dict[int, str]:
-        """Those of this epoch who are lost, and why."""
+    def lost_members(self) -> dict[int, str]:
+        """The members of this epoch that are lost, and why."""
         return {rank: self.lost[rank] for rank in self.members if rank in self.lost}
 
-    def verdict(self, seconds: float) -> dict[int, str]:
-        """Who is missing; waits a while for it to come out."""
+    def wait_for_loss(self, seconds: float) -> dict[int, str]:
+        """The lost members; waits so long for one."""
         with self._changed:
-            self._changed.wait_for(lambda: self.missing, seconds)
-            return self.missing
+            self._changed.wait_for(lambda: self.lost_members, seconds)
+            return self.lost_members
 
     @abstractmethod
-    def meet(self, snapshot_id: SnapshotId) -> Meeting:
-        """Wait for all who are left; `snapshot_id` is the newest state that this process has kept."""
+    def regroup(self, snapshot_id: SnapshotId) -> Membership:
+        """Wait for all remaining processes; `snapshot_id` is the newest state that this process has kept."""
 
-    def close(self, farewell: bool) -> None:
-        """End the thread and leave; without a farewell the others take it for a loss."""
+    def close(self, clean: bool) -> None:
+        """End the thread and disconnect; the others count it as a loss unless it is clean."""
         self._closing = True
         self._thread.join(5)
 
-    def _watch(self) -> None:
-        beat = 0.0
+    def _run(self) -> None:
+        due = 0.0
         while not self._closing:
-            for key, _ in self._selector.select(TICK):
-                self._hear(key.data)
+            for key, _ in self._selector.select(POLL_INTERVAL):
+                self._on_message(key.data)
             now = time.monotonic()
-            if now >= beat:
+            if now >= due:
                 self._beat(now)
-                beat = now + BEAT
+                due = now + INTERVAL
 
     @abstractmethod
-    def _hear(self, line: Line | None) -> None:
-        """Something has come along a connection; None is the door at which new ones arrive."""
+    def _on_message(self, connection: Connection | None) -> None:
+        """Read from a connection; None is the listening socket, where a new connection arrives."""
 
     @abstractmethod
     def _beat(self, now: float) -> None:
-        """Twice a second: give a sign of life, and look at those of the others."""
+        """Send a heartbeat, and check those of the others; called twice a second."""
 
-    def _lose(self, reasons: dict[int, str]) -> None:
+    def _record_lost(self, reasons: dict[int, str]) -> None:
         with self._changed:
             self.lost.update(reasons)
             self._changed.notify_all()
         self.interrupt()
 
 
-class Line:
-    """A connection that carries messages of JSON, one on each line."""
+class Connection:
+    """A socket that carries JSON messages, one per line."""
 
-    def __init__(self, connection: socket.socket, rank: int = -1) -> None:
-        self.connection, self.rank, self.heard = connection, rank, time.monotonic()
+    def __init__(self, sock: socket.socket, rank: int = -1) -> None:
+        self.sock, self.rank, self.last_received = sock, rank, time.monotonic()
         self._rest, self._lock = b"", threading.Lock()
 
     def send(self, **message: Any) -> None:
-        """A message; if the other side is gone, that comes out when it is heard."""
+        """Send a message; if the other side is gone, `receive` finds out."""
         with self._lock, contextlib.suppress(OSError):
-            self.connection.sendall(json.dumps(message).encode() + b"\n")
+            self.sock.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> list[dict[str, Any]] | None:
-        """The messages that have come; None at the end."""
+        """The messages that have arrived; None at the end of the connection."""
         try:
-            data = self.connection.recv(65536)
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            messages = [dict(json.loads(text)) for text in lines]
+            data = self.sock.recv(65536)
+            *complete, self._rest = (self._rest + data).split(b"\n")
+            messages = [dict(json.loads(text)) for text in complete]
         except (OSError, ValueError, TypeError):
             return None
-        self.heard = time.monotonic()
+        self.last_received = time.monotonic()
         return messages if data else None

@@ -1,4 +1,4 @@
-"""The side of all other processes in the watch: signs of life to rank 0, and its word about who is lost."""
+"""The heartbeat of all ranks but 0: it sends heartbeats to rank 0 and learns from it who is lost."""
 
 from __future__ import annotations
 
@@ -8,77 +8,97 @@ import socket
 
 from torch.distributed.distributed_c10d import Store
 
-from peerdescent.distributed.exchange import PeerLostError, reason_of
-from peerdescent.distributed.heartbeat import CLOSED, LEFT, MEETING, Heartbeat, Line, Meeting, SnapshotId
-from peerdescent.errors import PeerdescentError
+from peerdescent.distributed.gloo import reason_of
+from peerdescent.distributed.heartbeat import (
+    CLOSED,
+    CONNECT_SECONDS,
+    LEFT,
+    Connection,
+    Heartbeat,
+    Membership,
+    SnapshotId,
+    missed,
+)
+from peerdescent.errors import PeerdescentError, PeerLostError
 
 
 class HeartbeatClient(Heartbeat):
-    """The side of all others."""
+    """The client side, on every rank but 0.
+
+    Args:
+        rank: the rank of this process.
+        size: how many processes there are.
+        store: where rank 0 publishes the address to connect to.
+    """
 
     def __init__(self, rank: int, size: int, store: Store) -> None:
         super().__init__(rank, size)
         try:
-            place = json.loads(store.get("watch"))
+            address = json.loads(store.get("heartbeat"))
         except RuntimeError as error:
-            raise PeerdescentError(f"process 0 has not said where it can be reached ({reason_of(error)}).") from error
+            raise PeerdescentError(
+                f"process 0 did not publish its heartbeat address ({reason_of(error)})."
+            ) from error
         try:
-            connection = socket.create_connection((place["host"], place["port"]), timeout=MEETING)
+            sock = socket.create_connection((address["host"], address["port"]), timeout=CONNECT_SECONDS)
         except OSError as error:
             raise PeerdescentError(
-                f"process 0 cannot be reached at {place['host']} port {place['port']} ({error}): check the network "
+                f"process 0 cannot be reached at {address['host']} port {address['port']} ({error}): check the network "
                 "and open ports between the hosts."
             ) from error
-        connection.settimeout(None)
-        self._line = Line(connection, 0)
-        self._line.send(token=place["token"], rank=rank)
-        self._farewell = False
-        self._selector.register(connection, selectors.EVENT_READ, self._line)
+        sock.settimeout(None)
+        self._connection = Connection(sock, 0)
+        self._connection.send(token=address["token"], rank=rank)
+        self._server_left = False
+        self._selector.register(sock, selectors.EVENT_READ, self._connection)
         self._thread.start()
 
-    def meet(self, snapshot_id: SnapshotId) -> Meeting:
-        """Come, and hear from rank 0 who goes on."""
+    def regroup(self, snapshot_id: SnapshotId) -> Membership:
+        """Report to rank 0, and wait until it has decided which processes go on."""
         before = self.epoch
-        self._line.send(ready=[before, snapshot_id])
+        self._connection.send(ready=[before, snapshot_id])
         with self._changed:
             self._changed.wait_for(lambda: self.epoch > before or {0, self.rank} & set(self.lost))
             if self.epoch == before:
-                raise PeerLostError(self.missing)
-            return self._meeting
+                raise PeerLostError(self.lost_members)
+            return self._membership
 
-    def close(self, farewell: bool) -> None:
+    def close(self, clean: bool) -> None:
         """Close the connection to rank 0."""
-        super().close(farewell)
-        if farewell:
-            self._line.send(bye=True)
-        self._line.connection.close()
+        super().close(clean)
+        if clean:
+            self._connection.send(goodbye=True)
+        self._connection.sock.close()
 
-    def _hear(self, line: Line | None) -> None:
-        messages = self._line.receive()
+    def _on_message(self, connection: Connection | None) -> None:
+        messages = self._connection.receive()
         for message in messages or []:
             if "lost" in message:
-                self._lose({int(rank): reason for rank, reason in message["lost"].items()})
-            elif message.get("cut") == self.epoch:
+                self._record_lost({int(rank): reason for rank, reason in message["lost"].items()})
+            elif message.get("interrupt") == self.epoch:
                 self.interrupt()
-            elif "go" in message:
+            elif "membership" in message:
                 with self._changed:
-                    epoch, members, snapshot_id = message["go"]
-                    self._meeting = Meeting(epoch, tuple(members), (snapshot_id[0], snapshot_id[1]))
-                    self.epoch, self.members = self._meeting.epoch, self._meeting.members
+                    epoch, members, snapshot_id = message["membership"]
+                    self._membership = Membership(epoch, tuple(members), (snapshot_id[0], snapshot_id[1]))
+                    self.epoch, self.members = self._membership.epoch, self._membership.members
                     self._changed.notify_all()
-            elif "bye" in message:
-                self._farewell = True
+            elif "goodbye" in message:
+                self._server_left = True
         if messages is None:
-            self._selector.unregister(self._line.connection)
-            if self._farewell:
-                with self._changed:
-                    self.lost[0] = LEFT
-                    self._changed.notify_all()
-            elif not self._closing:
-                self._lose({0: CLOSED})
+            self._on_end()
+
+    def _on_end(self) -> None:
+        self._selector.unregister(self._connection.sock)
+        if self._server_left:
+            with self._changed:
+                self.lost[0] = LEFT
+                self._changed.notify_all()
+        elif not self._closing:
+            self._record_lost({0: CLOSED})
 
     def _beat(self, now: float) -> None:
-        self._line.send(waiting=self.waiting())
-        quiet = now - self._line.heard
-        if self.patience is not None and quiet > self.patience and not self.lost.keys() & {0}:
-            self._lose({0: f"it gave no sign of life for {quiet:.0f} s"})
+        self._connection.send(waiting=self.waiting_for())
+        quiet = now - self._connection.last_received
+        if self.timeout is not None and quiet > self.timeout and 0 not in self.lost:
+            self._record_lost({0: missed(quiet)})

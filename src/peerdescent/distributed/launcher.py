@@ -1,98 +1,127 @@
-"""Local processes for a run: this one becomes rank 0, the others are started here and end with it."""
+"""Start the processes of a run: this one becomes rank 0 of local workers, or joins those that torchrun started."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import multiprocessing
 import os
 import pickle
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from peerdescent.distributed.exchange import PeerLostError
-from peerdescent.distributed.process_group import ProcessGroup, RankError
-from peerdescent.distributed.rendezvous import HERE, join, join_torchrun, under_torchrun
+from peerdescent.distributed.faults import Faults, with_restarts
+from peerdescent.distributed.gloo import CONNECT_TIMEOUT
+from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun, under_torchrun
 from peerdescent.distributed.shared_memory import shared_memory_folder
-from peerdescent.errors import DivergedError, InputError, PeerdescentError
+from peerdescent.distributed.worker_process import Environment, prepare_worker, start_worker
+from peerdescent.errors import DivergedError, InputError, PeerdescentError, PeerLostError, RankError
 
-GRACE = 5.0
-"""Seconds that a process has to end by itself after the run."""
-LAST_WORDS = 30.0
-"""Seconds that rank 0 has to say what went wrong."""
-SLOW_START = timedelta(minutes=10)
-"""Many interpreters on few processors take long to start, and here one sees whether they live."""
+EXIT_TIMEOUT = 5.0
+"""Seconds that a worker has to exit by itself after the run."""
+RANK_ZERO_TIMEOUT = 30.0
+"""Seconds that rank 0 has to report what went wrong."""
+LOCAL_JOIN_TIMEOUT = timedelta(minutes=10)
+"""Many interpreters start slowly on few cores, and here a worker that dies is seen at once."""
 Job = Callable[..., object]
+T = TypeVar("T")
+
+
+def launch(
+    rank_zero: Callable[[ProcessGroup, int], T], job: Job, arguments: tuple[Any, ...], workers: int, faults: Faults
+) -> T:
+    """Call rank_zero(group, attempt) here, and job(group, attempt, *arguments) in local workers; returns its result.
+
+    With faults.on_loss = "restart", a loss starts all processes again with the next attempt: 0, 1, 2, …
+
+    Args:
+        rank_zero: what this process does.
+        job: what each worker does: the same operations on the group in the same order. It is pickled.
+        arguments: more arguments of the job. They are pickled.
+        workers: how many processes there are, this one included; one process needs no worker.
+        faults: what to do when a process is lost.
+
+    >>> launch(lambda group, attempt: (group.size, attempt), print, (), 1, Faults())
+    (1, 0)
+    """
+    if workers == 1:
+        return rank_zero(ProcessGroup.single(), 0)
+    return with_restarts(faults, lambda attempt: _launch_once(rank_zero, job, arguments, workers, attempt))
+
+
+def _launch_once(
+    rank_zero: Callable[[ProcessGroup, int], T], job: Job, arguments: tuple[Any, ...], count: int, attempt: int
+) -> T:
+    with workers(count, job, attempt, *arguments) as group:
+        return rank_zero(group, attempt)
 
 
 @contextlib.contextmanager
 def workers(count: int, job: Job, *arguments: Any) -> Iterator[ProcessGroup]:
     """A group of `count` processes on this machine; all but this one call job(group, *arguments).
 
-    The job and its arguments are pickled. This process must do the same things in the same order.
+    The job and its arguments are pickled. This process must do the same operations in the same order.
     """
-    store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
-    context = multiprocessing.get_context("spawn")
+    store = TCPStore(LOCALHOST, 0, is_master=True, wait_for_workers=False, timeout=CONNECT_TIMEOUT)
     started: list[BaseProcess] = []
     with shared_memory_folder() as memory, _ended(started):
         for rank in range(1, count):
-            place = rank, count, store.port, os.getpid(), memory
-            process = context.Process(target=_work, args=(*place, job, arguments))
-            try:
-                process.start()
-            except (pickle.PicklingError, AttributeError, TypeError) as error:
-                raise InputError(
-                    f"what is to be trained cannot be sent to other processes ({error}): define it at the top level of "
-                    "a module, or start the processes by torchrun."
-                ) from error
-            started.append(process)
-        with joined(join(store, 0, count, SLOW_START, lambda: _look_after(started))) as group:
+            started.append(_start(rank, count, store.port, memory, job, arguments))
+        with joined(join(store, 0, count, LOCAL_JOIN_TIMEOUT, lambda: _check_alive(started))) as group:
             group.shared_folder = memory
             yield group
         for rank, child in enumerate(started, 1):
-            if rank in group.lost():  # it may have stopped, and would not hear that it should end
+            if rank in group.lost():  # a stopped process would not exit by itself
                 child.kill()
-            child.join(GRACE)
+            child.join(EXIT_TIMEOUT)
+
+
+def _start(rank: int, count: int, port: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]) -> BaseProcess:
+    try:
+        return start_worker(_work, Environment(), rank, count, port, memory, job, arguments)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"the job cannot be sent to other processes ({error}): define everything it uses at the top level of a "
+            "module, or start the processes with torchrun."
+        ) from error
 
 
 @contextlib.contextmanager
 def _ended(started: list[BaseProcess]) -> Iterator[None]:
-    """Nothing that was started here lives on."""
+    """End all processes that were started here."""
     try:
         yield
     finally:
         for child in started:
             if child.is_alive():
                 child.terminate()
-                child.join(GRACE)
-            if child.is_alive():  # a stopped process does not hear that it should end
+                child.join(EXIT_TIMEOUT)
+            if child.is_alive():  # a stopped process does not react to SIGTERM
                 child.kill()
                 child.join()
 
 
 @contextlib.contextmanager
 def joined(group: ProcessGroup) -> Iterator[ProcessGroup]:
-    """A group to work in; what this process ends with is left for the others, and what they ended with is raised."""
+    """A group to work in; the others learn of the error that this process ends with, and theirs is raised here."""
     clean = False
     try:
         yield group
         clean = True
     except PeerLostError as error:
         if not group.cut_off:
-            group.raise_failure()  # it says why the other is gone
-        raise group.verdict(error) from error
+            group.raise_failure()  # it tells why the other process ended
+        raise group.name_lost(error) from error
     except PeerdescentError as error:
         group.record_failure(error)
-        clean = isinstance(error, DivergedError)  # all of them end with it
+        clean = isinstance(error, DivergedError)  # all processes end with it
         raise
     except BaseException as error:
         group.record_failure(PeerdescentError(f"{type(error).__name__}: {error}"))
@@ -103,9 +132,9 @@ def joined(group: ProcessGroup) -> Iterator[ProcessGroup]:
 
 @contextlib.contextmanager
 def torchrun() -> Iterator[ProcessGroup | None]:
-    """The processes that torchrun started this one among; None where it did not.
+    """The group of processes that torchrun started; None if it did not start this one.
 
-    What goes wrong is said by rank 0 alone; the others end with the same exit code.
+    Only rank 0 reports errors; the others end with the same exit code.
     """
     if not under_torchrun():
         yield None
@@ -118,7 +147,7 @@ def torchrun() -> Iterator[ProcessGroup | None]:
             yield group
     except PeerdescentError as error:
         if not group.is_rank_zero and (isinstance(error, RankError) or not group.abandoned):
-            _linger(group, error.exit_code)
+            _exit_after_rank_zero(group, error.exit_code)
         raise
     finally:
         if group.is_rank_zero:
@@ -126,42 +155,33 @@ def torchrun() -> Iterator[ProcessGroup | None]:
                 group.store.set("ended", "")
 
 
-def _linger(group: ProcessGroup, code: int) -> NoReturn:
-    """End after rank 0, with an exit code: torchrun stops all others as soon as one fails, and rank 0 is to speak."""
+def _exit_after_rank_zero(group: ProcessGroup, code: int) -> NoReturn:
+    """Exit once rank 0 has: torchrun stops all processes as soon as one fails, and rank 0 must report the error."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
-    end = time.monotonic() + LAST_WORDS
+    end = time.monotonic() + RANK_ZERO_TIMEOUT
     with contextlib.suppress(RuntimeError):
         while time.monotonic() < end and not group.store.check(["ended"]):
             time.sleep(0.05)
-        time.sleep(1)  # what rank 0 prints comes after it has left
+        time.sleep(1)  # rank 0 prints after it has left the group
     os._exit(code)
 
 
-def end_with(parent: int) -> None:
-    """Let this process die with its parent: if that is killed, its workers must not go on writing."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-
-def _look_after(started: list[BaseProcess]) -> None:
+def _check_alive(started: list[BaseProcess]) -> None:
     for rank, process in enumerate(started, 1):
         if process.exitcode is not None:
-            why = f"it ended at its start with exit code {process.exitcode}"
-            raise PeerLostError({rank: why}, f"the run has lost process {rank}: {why}.")
+            reason = f"it exited during start-up with exit code {process.exitcode}"
+            raise PeerLostError({rank: reason}, f"the run has lost process {rank}: {reason}.")
 
 
 def _work(
-    rank: int, count: int, port: int, parent: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]
+    _: Environment, rank: int, count: int, port: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]
 ) -> None:
-    end_with(parent)
-    warnings.simplefilter("ignore")  # the parent says them
+    prepare_worker()
+    warnings.simplefilter("ignore")  # the parent shows them
     try:
-        store = TCPStore(HERE, port, is_master=False, timeout=timedelta(seconds=30))
-        with joined(join(store, rank, count, SLOW_START)) as group:
+        store = TCPStore(LOCALHOST, port, is_master=False, timeout=CONNECT_TIMEOUT)
+        with joined(join(store, rank, count, LOCAL_JOIN_TIMEOUT)) as group:
             group.shared_folder = memory
             job(group, *arguments)
     except PeerdescentError as error:
-        os._exit(error.exit_code)  # rank 0 has found the sentence in the store
+        os._exit(error.exit_code)  # rank 0 finds the message in the store

@@ -1,4 +1,4 @@
-"""Words and rows from one process to another, each of them answered: what passes besides a method's messages."""
+"""Objects and tensors from one process to another, each acknowledged: everything but a method's messages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from peerdescent.distributed.exchange import PATIENCE, PeerLostError, Traffic, reason_of
+from peerdescent.distributed.exchange import Traffic
+from peerdescent.distributed.gloo import WAIT_TIMEOUT, reason_of
+from peerdescent.errors import PeerLostError
 
 OBJECT, TENSOR, ACK = 1, 2, 3
-"""Tags of what passes here; those of a method's messages come after."""
+"""Tags of the messages here; those of a method's messages follow."""
 
 
 class PointToPoint:
     """What this process sends to others and receives from them, over torch.distributed.
 
     Args:
-        traffic: where to say whom this process waits for.
+        traffic: records which peer this process waits for.
     """
 
     def __init__(self, traffic: Traffic) -> None:
@@ -28,22 +30,22 @@ class PointToPoint:
         self._acks: dict[int, tuple[torch.Tensor, dist.Work | None]] = {}
 
     def send(self, rows: torch.Tensor, peer: int) -> None:
-        """A contiguous tensor to one process; returns when it has come."""
+        """Send a contiguous tensor to a peer; returns when it has arrived."""
         PendingSend([rows], peer, TENSOR, self.traffic).wait()
 
     def recv(self, rows: torch.Tensor, peer: int) -> None:
-        """What one process sends, into a contiguous tensor of the same size."""
+        """Receive a tensor from a peer into a contiguous tensor of the same size."""
         self._receive(rows, peer, TENSOR)
         self._acknowledge(peer)
 
     def send_object(self, value: Any, peer: int) -> PendingSend:
-        """A value (of JSON's kinds) to one process; returns at once."""
+        """Send a JSON value to a peer; returns at once."""
         content = json.dumps(value).encode()
         parts = [torch.tensor([len(content)]), torch.frombuffer(bytearray(content), dtype=torch.uint8)]
         return PendingSend(parts, peer, OBJECT, self.traffic)
 
     def recv_object(self, peer: int) -> Any:
-        """The value that one process says."""
+        """Receive a JSON value from a peer."""
         length = torch.zeros(1, dtype=torch.int64)
         self._receive(length, peer, OBJECT)
         content = torch.empty(int(length), dtype=torch.uint8)
@@ -52,43 +54,44 @@ class PointToPoint:
         return json.loads(content.numpy().tobytes())
 
     def forget(self) -> None:
-        """Let go of what was on its way when the connections closed."""
+        """Drop what was in flight when the connections closed."""
         self._acks.clear()
 
     def _receive(self, rows: torch.Tensor, peer: int, tag: int) -> None:
         with _naming(peer), self.traffic.waiting(peer):
             work = dist.irecv(rows, peer, tag=tag)
             assert work is not None
-            work.wait(PATIENCE)
+            work.wait(WAIT_TIMEOUT)
 
     def _acknowledge(self, peer: int) -> None:
-        """Say that a message has come; the one before was heard, since another has been sent."""
+        """Confirm a message; the previous ACK has arrived, since the peer has sent another message."""
         ack = torch.zeros(1, dtype=torch.uint8)
         with _naming(peer):
             self._acks[peer] = ack, dist.isend(ack, peer, tag=ACK)
 
 
 class PendingSend:
-    """Messages on their way to one process, one after the other; it says when the last has come.
+    """Messages in flight to one peer, in order.
 
-    A wait for a send would not end if that process died meanwhile, but one for its answer does.
+    A wait for a send would not end if the peer died meanwhile; a wait for its ACK does.
     """
 
     def __init__(self, parts: Sequence[torch.Tensor], peer: int, tag: int, traffic: Traffic) -> None:
-        self._peer, self._traffic, self._answer = peer, traffic, torch.zeros(1, dtype=torch.uint8)
+        self._peer, self._traffic, self._ack = peer, traffic, torch.zeros(1, dtype=torch.uint8)
         with _naming(peer):
-            self._heard = dist.irecv(self._answer, peer, tag=ACK)
+            self._acknowledged = dist.irecv(self._ack, peer, tag=ACK)
             self._kept = [(part, dist.isend(part, peer, tag=tag)) for part in parts]
 
     def wait(self) -> None:
-        """Return when all has come."""
-        assert self._heard is not None
+        """Return when everything has arrived."""
+        assert self._acknowledged is not None
         with _naming(self._peer), self._traffic.waiting(self._peer):
-            self._heard.wait(PATIENCE)
+            self._acknowledged.wait(WAIT_TIMEOUT)
 
 
 @contextlib.contextmanager
 def _naming(peer: int) -> Iterator[None]:
+    """Turn gloo's error into one that names the peer."""
     try:
         yield
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Which agents live in which process, and whose rows a process must send and receive."""
+"""Which process hosts which agents, and which rows a process sends and receives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from peerdescent.errors import InputError
 
 @dataclass(frozen=True)
 class Placement:
-    """Agents 0, …, n−1 in contiguous blocks over processes, as evenly as can be: larger blocks first.
+    """Agents 0, …, n−1 in contiguous blocks over processes, as evenly as possible: larger blocks first.
 
-    Where processes were lost, the blocks keep the `sizes` they had.
+    After a loss, the remaining blocks keep their `sizes`.
 
     >>> placement = Placement(agents=10, processes=3)
     >>> [placement.block(process) for process in range(3)]
@@ -61,10 +61,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """Whose rows one process holds, sends and receives, in one kind of exchange.
+    """The rows that one process holds, sends and receives in one kind of exchange.
 
-    The rows held are those of the agents hosted here and of all that they hear, in the agents' order; so the own
-    rows lie together, and so do those that come from one other process.
+    It holds the rows of the agents hosted here and of all agents they receive from, in the agents' order; so the own
+    rows are contiguous, and so are those that come from one other process.
 
     Args:
         own: the agents hosted here.
@@ -78,7 +78,7 @@ class ExchangePlan:
 
     @cached_property
     def rows(self) -> tuple[int, ...]:
-        """The agents whose rows are held here, in order."""
+        """The agents whose rows this process holds, in order."""
         return tuple(sorted({*self.own, *(agent for agents in self.received.values() for agent in agents)}))
 
     @cached_property
@@ -93,22 +93,22 @@ class ExchangePlan:
 
     @property
     def peers(self) -> tuple[int, ...]:
-        """The processes that rows are exchanged with."""
+        """The processes to exchange rows with."""
         return tuple(sorted({*self.received, *self.sent}))
 
     def rows_of(self, agents: tuple[int, ...]) -> slice | list[int]:
-        """Where these agents' rows are held: a slice if they lie together."""
+        """Where these agents' rows are: a slice if they are contiguous."""
         places = [self.rows.index(agent) for agent in agents]
-        together = places == list(range(places[0], places[0] + len(places)))
-        return slice(places[0], places[-1] + 1) if together else places
+        contiguous = places == list(range(places[0], places[0] + len(places)))
+        return slice(places[0], places[-1] + 1) if contiguous else places
 
 
 def neighbour_plan(placement: Placement, process: int, pairs: Iterable[tuple[int, int]]) -> ExchangePlan:
-    """Everyone hears its neighbours: the exchange behind L·a and W·a.
+    """Every agent receives from its neighbours: the exchange behind L·a and W·a.
 
     Args:
-        placement: who lives where.
-        process: the process whose plan it is.
+        placement: which process hosts which agents.
+        process: whose plan to make.
         pairs: the edges, in any direction.
 
     >>> plan = neighbour_plan(Placement(4, 2), 0, [(0, 1), (1, 2), (2, 3), (3, 0)])
@@ -128,7 +128,7 @@ def neighbour_plan(placement: Placement, process: int, pairs: Iterable[tuple[int
 
 
 def all_agents_plan(placement: Placement, process: int) -> ExchangePlan:
-    """Everyone hears all_agents: the exchange behind the mean of all rows."""
+    """Every agent receives from all agents: the exchange behind the mean of all rows."""
     own = placement.block(process)
     others = [peer for peer in range(placement.processes) if peer != process]
     return ExchangePlan(

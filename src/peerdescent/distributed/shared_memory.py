@@ -1,7 +1,7 @@
 """Rows for other processes of one machine, in memory that both sides map.
 
-Through gloo a row is copied into a socket, through the system and out of it again, by the processors that should
-compute. Here it is written once and read once, and a byte in a pipe says that it is there.
+Through gloo a row is copied into a socket, through the kernel and out again, on the cores that should compute. Here
+it is written once and read once, and a byte in a FIFO notifies the receiver.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pathlib import Path
 import torch
 
 MEMORY = Path("/dev/shm")
-"""Where files are memory, on Linux."""
-TICK = 50
-"""Milliseconds between looks at whether the run was called off."""
+"""A file system in memory, on Linux."""
+POLL_MILLISECONDS = 50
+"""Between checks whether waits were interrupted."""
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 @contextlib.contextmanager
 def shared_memory_folder() -> Iterator[Path | None]:
-    """A folder for the processes of a run to share memory in; None where there is no such place."""
+    """A folder in which the processes of a run share memory; None where there is no such file system."""
     if not (MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and hasattr(os, "posix_fallocate")):
         yield None
         return
@@ -44,68 +44,68 @@ class SharedMemory:
     """The shared memory of one exchange.
 
     Args:
-        folder: what all processes know.
-        name: of the exchange, the same for all.
+        folder: the same for all processes.
+        name: of the exchange, the same for all processes.
         rank: of this process.
-        called_off: set when waiting is in vain, since a process is lost.
+        interrupted: set when waits must end, since a process is lost.
     """
 
     folder: Path
     name: str
     rank: int
-    called_off: threading.Event
+    interrupted: threading.Event
 
     def channel(self, peer: int, rows: int, place: torch.Tensor, message_dtype: torch.dtype) -> SharedMemoryChannel:
-        """What passes to and from one process: so many rows to it, and those at `place` from it."""
+        """Messages to and from one peer: `rows` rows to it, and those at `place` from it."""
         return SharedMemoryChannel(self, peer, rows, place, message_dtype)
 
     def buffer(self, sender: int, receiver: int, rows: int, columns: int, dtype: torch.dtype) -> SharedBuffer:
-        """The one from a process to another."""
+        """The buffer from one process to another."""
         return SharedBuffer(self.folder / f"{self.name}-{sender}-{receiver}", rows, columns, dtype)
 
 
 class SharedBuffer:
-    """One direction between two processes: buffers for two messages in turn, and a poll. The sender makes it."""
+    """One direction between two processes: buffers for two messages in turn, and a FIFO. The sender creates it."""
 
     def __init__(self, path: Path, rows: int, columns: int, dtype: torch.dtype) -> None:
         self._path, self._shape, self._dtype = path, (2, rows, columns), dtype
         self._size = math.prod(self._shape)
         self._fifo: int | None = None
 
-    def make(self) -> Pair:
-        """For the sender.
+    def create(self) -> Pair:
+        """Called by the sender.
 
         Raises:
-            OSError: there is not enough memory. If it were not asked for now, a later write would kill the process.
+            OSError: there is not enough memory. Without allocating it now, a later write would kill the process.
         """
         with self._path.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, self._size * self._dtype.itemsize)
         os.mkfifo(self._fifo_path)
         return self._open()
 
-    def find(self) -> Pair:
-        """For the receiver, after the sender has made it: both have it now, and it ends with them."""
+    def attach(self) -> Pair:
+        """Called by the receiver, after the sender has created it; the files are unlinked, and end with both."""
         pair = self._open()
         self._path.unlink()
         self._fifo_path.unlink()
         return pair
 
     def notify(self) -> None:
-        """Say that a message is there."""
+        """Tell the receiver that a message is there."""
         assert self._fifo is not None
         os.write(self._fifo, b"!")
 
-    def wait_for_notification(self, called_off: threading.Event) -> None:
+    def wait_for_notification(self, interrupted: threading.Event) -> None:
         """Return when a message is there.
 
         Raises:
-            ConnectionError: the run was called off.
+            ConnectionError: waits were interrupted.
         """
         assert self._fifo is not None
         poll = select.poll()
         poll.register(self._fifo, select.POLLIN)
-        while not poll.poll(TICK):
-            if called_off.is_set():
+        while not poll.poll(POLL_MILLISECONDS):
+            if interrupted.is_set():
                 raise ConnectionError("the processes have stopped waiting for each other")
         os.read(self._fifo, 1)
 
@@ -124,25 +124,25 @@ class SharedBuffer:
 
 
 class SharedMemoryChannel:
-    """What passes between this process and another one of this machine."""
+    """Messages between this process and another one on this machine."""
 
     def __init__(
         self, shared_memory: SharedMemory, peer: int, rows: int, place: torch.Tensor, message_dtype: torch.dtype
     ) -> None:
         columns = place.shape[1]
-        self._said = shared_memory.buffer(shared_memory.rank, peer, rows, columns, message_dtype)
-        self._told = shared_memory.buffer(peer, shared_memory.rank, len(place), columns, message_dtype)
-        self._called_off, self._place = shared_memory.called_off, place
-        self._heard: Pair | None = None
-        self.out = self._said.make()
+        self._outgoing = shared_memory.buffer(shared_memory.rank, peer, rows, columns, message_dtype)
+        self._incoming = shared_memory.buffer(peer, shared_memory.rank, len(place), columns, message_dtype)
+        self._interrupted, self._place = shared_memory.interrupted, place
+        self._received: Pair | None = None
+        self.out = self._outgoing.create()
 
     def start(self, turn: int) -> None:
-        """Say that out[turn] is there."""
-        self._said.notify()
+        """Notify the peer that out[turn] is there."""
+        self._outgoing.notify()
 
     def wait(self, turn: int) -> None:
-        """Return when the other's rows are in their place."""
-        if self._heard is None:
-            self._heard = self._told.find()
-        self._told.wait_for_notification(self._called_off)
-        self._place.copy_(self._heard[turn])
+        """Return when the peer's rows are in place."""
+        if self._received is None:
+            self._received = self._incoming.attach()
+        self._incoming.wait_for_notification(self._interrupted)
+        self._place.copy_(self._received[turn])

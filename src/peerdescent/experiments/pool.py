@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import shutil
 import threading
 import warnings
@@ -15,7 +14,7 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from peerdescent.distributed.launcher import end_with
+from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
 from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments.plans import describe, load_methods, resolve
 from peerdescent.experiments.run import RunOptions, run_one
@@ -79,11 +78,11 @@ def execute(
         return
     if not todo:
         return
-    context = multiprocessing.get_context("spawn")
+    context = worker_context()
     messages: Queue[tuple[int, int]] = context.Queue()
     listener = threading.Thread(target=_listen, args=(messages, parts, report), daemon=True)
     listener.start()
-    with ProcessPoolExecutor(jobs, context, _start_worker, (messages, os.getpid())) as pool:
+    with ProcessPoolExecutor(jobs, context, _start_worker, (Environment(), messages)) as pool:
         futures = [pool.submit(_work, i, parts[i], out, work or _train) for i in todo]
         try:
             for future in as_completed(futures):
@@ -149,11 +148,11 @@ class _Report(Callback):
         self._progress(run.k)
 
 
-def _start_worker(messages: Queue[tuple[int, int]], parent: int) -> None:
+def _start_worker(_: Environment, messages: Queue[tuple[int, int]]) -> None:
     global _messages  # noqa: PLW0603 (a process pool hands state to its workers in no other way)
     _messages = messages
     warnings.simplefilter("ignore")  # they would tear the progress display; the parent says them
-    end_with(parent)
+    prepare_worker()
 
 
 def _listen(messages: Queue[tuple[int, int]], parts: Sequence[P], report: Callable[[P, int], None]) -> None:

@@ -11,11 +11,10 @@ import torch
 
 from peerdescent._version import __version__
 from peerdescent.algorithms.state import State, initial_state
-from peerdescent.distributed.exchange import PeerLostError
 from peerdescent.distributed.faults import NO_FAULTS, Faults, inject
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.errors import DivergedError, InputError
+from peerdescent.errors import DivergedError, InputError, PeerLostError
 from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
@@ -167,7 +166,7 @@ class Run:
             if self.recovery.can_go_on and not self.group.is_rank_zero:
                 raise
             if self.recovery.can_go_on:
-                self.recovery.adjourn()
+                self.recovery.announce_completion()
 
     def _evaluation_due(self) -> bool:
         """Whether this iteration is still to be evaluated: the start, or where a killed run stopped."""

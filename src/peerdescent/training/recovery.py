@@ -1,4 +1,4 @@
-"""Lost processes, as a run sees them: states to go back to, who is left with which agents, and what is said of it."""
+"""What a run does about lost processes: keep states to go back to, regroup, and tell the user."""
 
 from __future__ import annotations
 
@@ -6,80 +6,79 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from peerdescent.algorithms.state import State
-from peerdescent.distributed.exchange import PeerLostError
 from peerdescent.distributed.faults import Faults
 from peerdescent.distributed.heartbeat import SnapshotId
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.errors import PeerdescentError
+from peerdescent.errors import PeerdescentError, PeerLostError
 from peerdescent.training.checkpoints import Checkpoints, complete
 from peerdescent.training.state_repair import Snapshots, in_words
 
-OVER: SnapshotId = (-1, -1)
-"""In the place of a state to go back to: rank 0 had finished, and so have all."""
-MEETINGS_IN_VAIN = 5
-"""How often in a row processes meet again of whom none was lost."""
+COMPLETED: SnapshotId = (-1, -1)
+"""Instead of a state to go back to: rank 0 has finished, so all have."""
+MAX_IDLE_REGROUPS = 5
+"""How often in a row processes regroup although none was lost."""
 
 
 class Survivors(NamedTuple):
-    """Who goes on, and from where."""
+    """Which agents go on, and from where."""
 
     k: int
     state: State
-    """The rows of the agents hosted here at that time."""
+    """The rows of the agents hosted here at iteration k."""
     agents: tuple[int, ...]
     lost: tuple[int, ...]
     placement: Placement
-    """Of the agents that are left, numbered anew."""
+    """Of the remaining agents, numbered anew."""
     note: str
 
 
 class Recovery:
-    """What a run remembers for the case that it loses processes.
+    """What a run keeps in case it loses processes.
 
     Args:
-        faults: what is to be done then.
+        faults: what to do then.
         group: the processes.
         placement: where the agents are at the start.
     """
 
     def __init__(self, faults: Faults, group: ProcessGroup, placement: Placement) -> None:
-        self.group, self._placement, self._began = group, placement, group.members
+        self.group, self._placement, self._initial_members = group, placement, group.members
         self._wanted = faults.on_loss == "continue"
-        self._snapshots, self._in_vain = Snapshots(), 0
-        self._new, self._told = list[int](), set[int]()
+        self._snapshots, self._idle_regroups = Snapshots(), 0
+        self._new, self._reported = list[int](), set[int]()
         group.agents = {name: in_words(placement.block(rank)) for rank, name in enumerate(group.members)}
         group.drop_unresponsive(faults.on_loss != "stop")
 
     @property
     def can_go_on(self) -> bool:
-        """Whether those who are left are to go on, and rank 0 is among them and hears this process."""
+        """Whether the remaining processes are to go on, and this one is still connected to rank 0."""
         return self._wanted and not self.group.abandoned
 
     def keep(self, k: int, state: State) -> None:
-        """A state to go back to, if the run is to go on after a loss; all processes wait for each other."""
+        """Keep a state to go back to, if the run is to go on after a loss; a barrier for all processes."""
         if self._wanted and self.group.size > 1:
             self._snapshots.keep((self.group.epoch, k), state)
             self.group.barrier()
             self._snapshots.discard_old()
 
-    def adjourn(self) -> None:
-        """Meet those once more who have not heard that all is done, so that they know."""
+    def announce_completion(self) -> None:
+        """Regroup once more with the processes that do not know yet that the run is complete, to tell them."""
         while True:
-            with suppress(PeerLostError):  # yet another one: then without it
-                self.group.regroup(OVER)
+            with suppress(PeerLostError):  # another loss: regroup without that process
+                self.group.regroup(COMPLETED)
                 return
 
     def regroup(self) -> Survivors | None:
-        """Meet again; the last state that all who are left have is the one to go on from. None if all is done."""
+        """Regroup and go back to the last state that all remaining processes have; None if the run is complete."""
         before = self.group.members
         snapshot_id = self.group.regroup(self._snapshots.newest)
-        if snapshot_id == OVER:
+        if snapshot_id == COMPLETED:
             return None
-        self._in_vain = self._in_vain + 1 if before == self.group.members else 0
-        if self._in_vain == MEETINGS_IN_VAIN:
-            raise PeerdescentError("connections break again and again though all processes live: check the network.")
-        stayed = [rank for rank, name in enumerate(self._began) if name in self.group.members]
+        self._idle_regroups = self._idle_regroups + 1 if before == self.group.members else 0
+        if self._idle_regroups == MAX_IDLE_REGROUPS:
+            raise PeerdescentError("connections break repeatedly although all processes are alive: check the network.")
+        stayed = [rank for rank, name in enumerate(self._initial_members) if name in self.group.members]
         blocks = [self._placement.block(rank) for rank in stayed]
         agents = tuple(agent for block in blocks for agent in block)
         lost = tuple(agent for agent in range(self._placement.agents) if agent not in agents)
@@ -89,17 +88,17 @@ class Recovery:
 
     def _news(self) -> str:
         reasons = self.group.lost()
-        self._new = [name for name in self._began if name in reasons and name not in self._told]
-        lost = "; ".join(f"{self.group.who(name)}: {reasons[name]}" for name in self._new)
-        return f"lost {lost}" if lost else "met again"
+        self._new = [name for name in self._initial_members if name in reasons and name not in self._reported]
+        lost = "; ".join(f"{self.group.describe(name)}: {reasons[name]}" for name in self._new)
+        return f"lost {lost}" if lost else "reconnected"
 
     def confirm(self) -> None:
-        """Those whom the last note names are in the records; whoever was lost since then is not."""
-        self._told |= set(self._new)
+        """Mark the processes that the last note names as recorded; those lost since then are not."""
+        self._reported |= set(self._new)
 
     def sentence(self, error: PeerLostError, checkpoints: Checkpoints | None) -> PeerLostError:
-        """With what a run ends that lost a process and cannot go on."""
-        error = self.group.verdict(error)
+        """The error that a run ends with if it lost a process and cannot go on."""
+        error = self.group.name_lost(error)
         saved = complete(checkpoints.folder) if checkpoints is not None else []
-        way_on = f"--resume goes on from iteration {int(saved[0].stem)}" if saved else "there is no checkpoint yet"
-        return PeerLostError(error.reasons, f"{error}; it has stopped, {way_on}.")
+        advice = f"--resume goes on from iteration {int(saved[0].stem)}" if saved else "there is no checkpoint yet"
+        return PeerLostError(error.reasons, f"{error}; the run has stopped, {advice}.")

@@ -1,4 +1,4 @@
-"""How a method goes on without some of its agents: states to go back to, laws restored, agents that come back.
+"""How a method goes on without some of its agents: states to go back to, invariants, agents that come back.
 
 Nothing here knows about processes: these are functions of the agents' rows.
 """
@@ -17,10 +17,10 @@ from peerdescent.graphs import Graph
 
 
 class Snapshots:
-    """The last one or two states of the agents hosted here, for going back to after a loss.
+    """The last one or two states of the agents hosted here, to go back to after a loss.
 
-    A state is kept before all processes wait for each other, and the one before is forgotten after it. So whoever
-    is lost and whenever, the oldest of everyone's newest states is one that all of them have.
+    A process keeps a state before a barrier and discards the previous one after it. So whichever process is lost and
+    whenever, all remaining processes have the oldest of their newest states.
     """
 
     def __init__(self) -> None:
@@ -28,28 +28,28 @@ class Snapshots:
 
     @property
     def newest(self) -> SnapshotId:
-        """When the last state was kept."""
+        """The epoch and iteration of the last state."""
         return self._kept[-1][0]
 
     def keep(self, snapshot_id: SnapshotId, state: State) -> None:
-        """A copy of the state, in the place of one that is no longer needed."""
+        """Keep a copy of the state."""
         self._kept.append((snapshot_id, {name: array.clone() for name, array in state.items()}))
 
     def discard_old(self) -> None:
-        """All have kept the last state: those before are not needed any more."""
+        """Discard all but the last state, once all processes have kept that one."""
         del self._kept[:-1]
 
     def at(self, snapshot_id: SnapshotId) -> State:
-        """The state of that time."""
+        """The state with this id."""
         return dict(self._kept)[snapshot_id]
 
 
 def restore_invariants(algorithm: Algorithm, state: State) -> State:
-    """The state with the method's laws restored, after agents were lost or came back.
+    """The state with the method's invariants restored, after agents were lost or came back.
 
-    A law says that some combination of the arrays has mean zero over the agents; without the rows of the lost it has
-    not. Its mean is taken off the first array of the method's memory on which the law depends: off v for DSGPA and D²
-    (Σv = 0), off y for gradient tracking (mean tracker = mean gradient). x is never touched.
+    An invariant is a combination of the arrays whose mean over the agents is zero; without the rows of lost agents it
+    is not. Its mean is subtracted from the first array of the method's memory on which the invariant depends: from v
+    for DSGPA and D² (Σv = 0), from y for gradient tracking (mean tracker = mean gradient). x never changes.
 
     >>> from peerdescent.algorithms import D2
     >>> state = {"x": torch.tensor([[5.0], [7.0]]), "v": torch.tensor([[1.0], [2.0]])}
@@ -59,36 +59,36 @@ def restore_invariants(algorithm: Algorithm, state: State) -> State:
             [ 0.5000]])}
     """
     state = dict(state)
-    for law in algorithm.invariants(SimpleNamespace(**state)):
+    for invariant in algorithm.invariants(SimpleNamespace(**state)):
         for name in algorithm.memory():
-            now = algorithm.invariants(SimpleNamespace(**state))[law].double()
+            now = _evaluate(algorithm, invariant, state)
             ones = {**state, name: torch.ones_like(state[name])}
             zeros = {**state, name: torch.zeros_like(state[name])}
-            slope = (_law(algorithm, law, ones) - _law(algorithm, law, zeros)).mean()
+            slope = (_evaluate(algorithm, invariant, ones) - _evaluate(algorithm, invariant, zeros)).mean()
             if slope != 0:
-                far = now.mean(dim=0, keepdim=True) / slope
-                state[name] = (state[name].double() - far).to(state[name].dtype)
+                offset = now.mean(dim=0, keepdim=True) / slope
+                state[name] = (state[name].double() - offset).to(state[name].dtype)
                 break
     return state
 
 
-def _law(algorithm: Algorithm, law: str, state: State) -> torch.Tensor:
-    array: torch.Tensor = algorithm.invariants(SimpleNamespace(**state))[law].double()
+def _evaluate(algorithm: Algorithm, invariant: str, state: State) -> torch.Tensor:
+    array: torch.Tensor = algorithm.invariants(SimpleNamespace(**state))[invariant].double()
     return array
 
 
 def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Collection[int]) -> State:
-    """The state of all agents from that of the survivors: those who were lost come back with their neighbours' x.
+    """The state of all agents from that of the survivors: lost agents come back with a neighbour's x.
 
-    Each starts at the x of its first neighbour that stayed (of the first who stayed, if none is a neighbour), with its
-    memory as at the start of a run: dual variables and trackers at zero. Then the laws are restored.
+    Each starts at the x of its first neighbour that stayed (of the first agent that stayed, if no neighbour did), with
+    its memory as at the start of a run: dual variables and trackers at zero. Then the invariants are restored.
     """
     stayed = [agent for agent in range(graph.n) if agent not in lost]
     x = state["x"].new_empty(graph.n, *state["x"].shape[1:])
     x[stayed] = state["x"]
     for agent in lost:
-        heard = [other for other in graph.neighbours(agent) if other not in lost] or stayed
-        x[agent] = x[heard[0]]
+        sources = [other for other in graph.neighbours(agent) if other not in lost] or stayed
+        x[agent] = x[sources[0]]
     fresh = initial_state(algorithm, x)
     whole = {name: fresh[name].clone() for name in state}
     for name, array in state.items():
@@ -98,7 +98,7 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
 
 
 def in_words(agents: Sequence[int]) -> str:
-    """Agents by their numbers.
+    """Agents by number, in words.
 
     >>> in_words([3]), in_words(range(4, 7)), in_words([1, 2, 9])
     ('agent 3', 'agents 4–6', 'agents 1, 2, 9')

@@ -1,0 +1,63 @@
+"""What gloo requires, its timeouts, its error messages, and messages sent through it.
+
+Facts that the code relies on, and what follows from each:
+
+- Untagged messages can be swapped silently, so every exchange has its own tag.
+- A receive buffer that is too small aborts the process, so buffers have exactly the size of the message.
+- A send buffer must not change before the message has arrived, and a wait for a send never ends if the receiver dies;
+  a wait for a receive does. So nobody waits for sends: see `exchange` for how buffers become free again.
+- A wait that times out closes every connection of its process, so waits have no practical timeout.
+- A pending receive cannot be cancelled, so its socket is shut down instead: see `sockets`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+CONNECT_TIMEOUT = timedelta(seconds=30)
+"""How long the processes of a run may take to find each other and to connect."""
+WAIT_TIMEOUT = timedelta(days=365)
+"""For every send and receive: practically none."""
+
+
+class GlooChannel:
+    """Messages over torch.distributed: `rows` rows to a peer, and those at `place` from it."""
+
+    def __init__(self, peer: int, rows: int, place: torch.Tensor, message_dtype: torch.dtype, tag: int) -> None:
+        columns = place.shape[1]
+        self.out = torch.empty(rows, columns, dtype=message_dtype), torch.empty(rows, columns, dtype=message_dtype)
+        self._into = place if message_dtype == place.dtype else torch.empty(len(place), columns, dtype=message_dtype)
+        self._place, self._peer, self._tag = place, peer, tag
+        self._sent: list[dist.Work | None] = [None, None]  # keeps the work alive, since gloo does not
+        self._received: dist.Work | None = None
+
+    def start(self, turn: int) -> None:
+        """Post the receive, then the send."""
+        self._received = _posted(dist.irecv(self._into, self._peer, tag=self._tag))
+        self._sent[turn] = _posted(dist.isend(self.out[turn], self._peer, tag=self._tag))
+
+    def wait(self, turn: int) -> None:
+        """Return when the peer's rows are in place."""
+        received, self._received = self._received, None
+        if received is not None:
+            received.wait(WAIT_TIMEOUT)
+            if self._into is not self._place:
+                self._place.copy_(self._into)
+
+
+def _posted(work: dist.Work | None) -> dist.Work:
+    assert work is not None  # None is for processes outside the group
+    return work
+
+
+def reason_of(error: Exception) -> str:
+    """The part of gloo's message that says what happened, without source lines and advice.
+
+    >>> reason_of(RuntimeError("[pair.cc:534] Connection closed by peer [10.0.0.2]:1234. This is because …"))
+    'Connection closed by peer [10.0.0.2]:1234'
+    """
+    text = str(error).partition("] ")[2] or str(error)
+    return text.partition(". This is")[0].splitlines()[0].rstrip(".")
