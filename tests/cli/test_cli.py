@@ -15,7 +15,8 @@ from tests.support.commands import Command, Said, rows
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent.cli import main as cli
-from peerdescent.experiments import read, runner
+from peerdescent.experiments.files import read
+from peerdescent.experiments.plans import make_algorithm
 from peerdescent.tracing.recording import vectors_sent
 
 SMALL = "--problem quadratic --graph ring:4 --batch-size 0 --iterations 20"
@@ -433,22 +434,22 @@ def test_flags_override_the_file(peerdescent_: Command) -> None:
     written = read("r/experiment.toml")
     assert (written.iterations, written.seed, written.graph, written.problem) == (5, 7, "path:3", "quadratic")
     assert dict(written.set["problem"]) == {"dimension": 2, "spread": 2.0}
-    assert written.make_algorithm("d-sgd-1") == algorithms.make("d-sgd-1", eta=0.25)
+    assert make_algorithm(written, "d-sgd-1") == algorithms.make("d-sgd-1", eta=0.25)
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_method_of_its_own_value_wins_over_the_common_one(peerdescent_: Command) -> None:
     flags = f"{SMALL} -a d-sgd-1,dm-sgd --set eta=.03 --set dm-sgd.eta=.01 --out a -q"
     assert peerdescent_("compare", *shlex.split(flags)).code == 0
-    assert read("a/d-sgd-1/experiment.toml").make_algorithm("d-sgd-1").eta == 0.03
-    assert read("a/dm-sgd/experiment.toml").make_algorithm("dm-sgd").eta == 0.01
+    assert make_algorithm(read("a/d-sgd-1/experiment.toml"), "d-sgd-1").eta == 0.03
+    assert make_algorithm(read("a/dm-sgd/experiment.toml"), "dm-sgd").eta == 0.01
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_value_that_only_some_methods_have(peerdescent_: Command) -> None:
     flags = f"{SMALL} -a d-sgd-1,dsgpa-f-pb --set gamma=.5 --out a -q"
     assert peerdescent_("compare", *shlex.split(flags)).code == 0
-    assert read("a/dsgpa-f-pb/experiment.toml").make_algorithm("dsgpa-f-pb").gamma == 0.5
+    assert make_algorithm(read("a/dsgpa-f-pb/experiment.toml"), "dsgpa-f-pb").gamma == 0.5
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -531,7 +532,7 @@ def test_some_of_a_files_methods_can_be_chosen(peerdescent_: Command, here: Path
         "[set.d-sgd-1]\neta = 0.5\n[set.dm-sgd]\neta = 0.25\n"
     )
     assert peerdescent_("run", "a.toml", "-a", "dm-sgd", "--out", "r", "-q").code == 0
-    assert read("r/experiment.toml").make_algorithm("dm-sgd").eta == 0.25
+    assert make_algorithm(read("r/experiment.toml"), "dm-sgd").eta == 0.25
     said = peerdescent_("run", "a.toml", "-a", "dm-sgd", "--set", "d-sgd-1.eta=.1", "--out", "s")
     refused(said, here, "d-sgd-1", leaves=("a.toml", "r"))
 

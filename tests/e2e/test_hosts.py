@@ -21,7 +21,8 @@ from tests.support.commands import Command, rows, until
 
 from peerdescent import graphs
 from peerdescent.algorithms.state import State
-from peerdescent.experiments import from_keys
+from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.schema import from_keys
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
@@ -129,7 +130,7 @@ def survivors_alone(state: State) -> torch.Tensor:
     state = {name: array[stayed].clone() for name, array in state.items()}
     state["v"] -= state["v"].mean(dim=0)
     experiment = from_keys(EXPERIMENT)
-    algorithm, problem = experiment.make_algorithm("dsgpa-f-pb"), experiment.make_problem(HOSTS)
+    algorithm, problem = make_algorithm(experiment, "dsgpa-f-pb"), experiment.make_problem(HOSTS)
     path = graphs.Graph(3, ((0, 1), (0, 2)))  # the ring 0-1-2-3 without 2, its agent 3 numbered anew
     network = make_network(
         MixingWeights.build(path, "metropolis", "metropolis", algorithm), torch.float64, torch.device("cpu")

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from peerdescent import Result, train
-from peerdescent.experiments import read
+from peerdescent import Result, graphs, train
+from peerdescent.experiments.files import read
+from peerdescent.experiments.plans import make_algorithm
 
 pytestmark = pytest.mark.e2e
 
@@ -17,9 +18,9 @@ def result(name: str, method: str, seed: int = 0, start: str | None = None) -> R
     experiment = read(name)
     if start is not None:
         experiment = replace(experiment, set={**experiment.set, "problem": {"start": start}})
-    graph = experiment.make_graph()
+    graph = graphs.parse(experiment.graph)
     settings = {**vars(experiment.settings()), "seed": seed, "per_agent": False, "eval_every": experiment.iterations}
-    return train(experiment.make_problem(graph.n), graph, experiment.make_algorithm(method), **settings)
+    return train(experiment.make_problem(graph.n), graph, make_algorithm(experiment, method), **settings)
 
 
 def test_one_digit_each_from_glorot_starts() -> None:

@@ -216,7 +216,7 @@ def test_a_cure_may_be_a_larger_value(monkeypatch: pytest.MonkeyPatch, capsys: p
     flags = ("-a", "dsgpa-f", "--graph", "ring:5", "--laplacian", "unit:0.001", "--set", "dual=jacobi")
     found = facts(monkeypatch, capsys, *flags)["stability"]
     assert found["cures"]["alpha"] == pytest.approx(12, rel=1e-3)
-    method = explain.Experiment(set={"dual": "jacobi"}).make_algorithm("dsgpa-f")
+    method = algorithms.make("dsgpa-f", dual="jacobi")
     kinds = {"laplacian": "unit:0.001"}
     suggested = explain._suggestion(method, graphs.ring(5), kinds, {"alpha": found["cures"]["alpha"]})
     assert suggested == "alpha = 13"

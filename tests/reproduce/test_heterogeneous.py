@@ -8,6 +8,7 @@ import pytest
 from tests.reproduce.test_command import reproduce
 
 from peerdescent.cli import reproduce as cli_reproduce
+from peerdescent.experiments.plans import make_algorithm
 from peerdescent.reproduce import heterogeneous
 from peerdescent.reproduce.results import LineResult, Results
 from peerdescent.reproduce.studies import Line, heterogeneous_studies, parts
@@ -36,7 +37,7 @@ def test_both_networks_both_splits_all_powers_and_the_baselines() -> None:
         made = [part.experiment for part in parts(study, 1)]
         assert {e.partition for e in made} == {"label" if "label" in study.name else "dirichlet:0.1"}
         for line, experiment in zip(study.lines, made, strict=True):
-            method = experiment.make_algorithm(experiment.algorithms[0])
+            method = make_algorithm(experiment, experiment.algorithms[0])
             if "γ" in line.label:
                 assert line.label.startswith(f"{line.label.split(',')[0]}, γ = {method.parameters()['gamma']:g}")
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.reproduce.test_command import reproduce
 
 from peerdescent import InputError, graphs, theory, train
+from peerdescent.experiments.plans import make_algorithm
 from peerdescent.reproduce import speedup, speedup_report
 
 KEYS = speedup.read()
@@ -32,9 +33,9 @@ def test_the_grid_is_what_was_asked_for() -> None:
 
 def test_theorem_1s_cells_have_theorem_1s_parameters() -> None:
     for part in speedup.parts(KEYS, 1):
-        label, method = part.line.label, part.experiment.make_algorithm("dsgpa-f-pb")
+        label, method = part.line.label, make_algorithm(part.experiment, "dsgpa-f-pb")
         h = method.hyperparameters(0)
-        graph = part.experiment.make_graph()
+        graph = graphs.parse(part.experiment.graph)
         assert h["eta"] == pytest.approx(math.sqrt(graph.n / part.experiment.iterations))
         if label.startswith("theorem"):
             k1, k2 = h["alpha"] / h["beta"], h["eta"] * h["beta"]
@@ -47,8 +48,8 @@ def test_practical_parameters_that_count_are_stable_where_the_cost_is_most_curve
     for cell, part in zip(speedup.cells(KEYS), speedup.parts(KEYS, 1), strict=True):
         assert cell.label == part.line.label
         if cell.parameters == "practical" and speedup.counts("consensus", cell):
-            method = part.experiment.make_algorithm("dsgpa-f-pb")
-            assert theory.stability(method, part.experiment.make_graph(), curvature=3.0).stable, part.line.label
+            method = make_algorithm(part.experiment, "dsgpa-f-pb")
+            assert theory.stability(method, graphs.parse(part.experiment.graph), curvature=3.0).stable, part.line.label
 
 
 @given(a=st.floats(-1.5, 0.5), b=st.floats(-1.5, 0.5), seed=st.integers(0, 10**6))
@@ -105,7 +106,7 @@ def test_a_run_that_diverged_breaks_the_promise(broken: int) -> None:
 @pytest.mark.parametrize(("iterations", "tolerance"), [(10, 1e-9), (3000, 0.02)])
 def test_averages_are_those_of_every_iterate(iterations: int, tolerance: float) -> None:
     experiment = speedup.parts({**KEYS, "agents": [4], "iterations": [iterations]}, 1)[-1].experiment
-    problem, method = experiment.make_problem(4), experiment.make_algorithm("dsgpa-f-pb")
+    problem, method = experiment.make_problem(4), make_algorithm(experiment, "dsgpa-f-pb")
     options = {"eval_every": 1, "batch_size": 1, "laplacian": "metropolis", "dtype": "float64", "per_agent": False}
     rows = train(problem, experiment.graph, method, iterations=iterations, **options).metrics[:-1]
     found = speedup.averages(experiment)

@@ -2,7 +2,9 @@
 
 import pytest
 
+from peerdescent import graphs
 from peerdescent.errors import InputError
+from peerdescent.experiments.plans import make_algorithm
 from peerdescent.reproduce.studies import READINGS, STUDIES, heterogeneous_studies, parts, read_study
 
 
@@ -11,9 +13,9 @@ from peerdescent.reproduce.studies import READINGS, STUDIES, heterogeneous_studi
 def test_every_line_is_an_experiment_that_can_be_built(name: str, reading: str) -> None:
     study = read_study(name, reading)
     for part in parts(study, seeds=2):
-        algorithm = part.experiment.make_algorithm(part.experiment.algorithms[0])
+        algorithm = make_algorithm(part.experiment, part.experiment.algorithms[0])
         assert algorithm.parameters()
-        assert part.experiment.make_graph().n == (50 if name == "gamma" else 10)
+        assert graphs.parse(part.experiment.graph).n == (50 if name == "gamma" else 10)
 
 
 def test_every_line_has_a_folder_of_its_own_that_any_system_can_name() -> None:
@@ -41,7 +43,7 @@ def test_printed_accuracies_are_the_papers() -> None:
 def test_the_cnn_settings_are_those_of_the_papers_table() -> None:
     line = read_study("cnn").line("DSGPA-F-PB")
     (part,) = [p for p in parts(read_study("cnn"), seeds=1) if p.line == line]
-    values = part.experiment.make_algorithm("dsgpa-f-pb").parameters()
+    values = make_algorithm(part.experiment, "dsgpa-f-pb").parameters()
     assert (values["eta"], values["alpha"], values["beta"], values["gamma"]) == (0.5, 0.5, 0.1, 0.5)
     assert part.experiment.laplacian == "matched"
     assert part.experiment.iterations == 3000

@@ -8,7 +8,7 @@ import torch
 
 from peerdescent import algorithms, train
 from peerdescent.problems import Quadratic, quadratic
-from peerdescent.training.evaluation import violations, consensus_error
+from peerdescent.training.evaluation import consensus_error, violations
 
 
 def test_a_broken_dual_sum_is_seen_and_rounding_is_not() -> None:
@@ -24,7 +24,9 @@ def test_centralized_rows_that_differ_are_seen_even_if_their_mean_does_not_move(
 
 
 def test_a_state_that_is_not_finite_is_left_to_the_divergence_check() -> None:
-    assert violations(algorithms.make("dsgpa-f"), {"x": torch.ones(2, 1), "v": torch.tensor([[torch.nan], [0.0]])}) == {}
+    assert (
+        violations(algorithms.make("dsgpa-f"), {"x": torch.ones(2, 1), "v": torch.tensor([[torch.nan], [0.0]])}) == {}
+    )
 
 
 def test_a_breach_is_reported_in_the_notes() -> None:

@@ -78,7 +78,7 @@ def test_threads_are_put_back() -> None:
 
 
 def test_double_precision() -> None:
-    single, double = noisy(dtype="float32", batch_size=None), noisy(dtype="float64", batch_size=None)
+    single, double = noisy(dtype="float32", batch_size=0), noisy(dtype="float64", batch_size=0)
     assert (single.x.dtype, double.x.dtype) == (torch.float32, torch.float64)
     torch.testing.assert_close(single.x.double(), double.x, rtol=1e-4, atol=1e-5)
     assert single.metrics[-1]["bytes_sent"] * 2 == double.metrics[-1]["bytes_sent"]

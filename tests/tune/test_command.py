@@ -15,9 +15,10 @@ import pytest
 from tests.support.commands import Command
 
 import peerdescent
-from peerdescent import theory
+from peerdescent import graphs, theory
 from peerdescent._util import toml
-from peerdescent.experiments import from_keys
+from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.schema import from_keys
 from peerdescent.problems import quadratic
 
 SMALL = "--problem quadratic --graph ring:4 --batch-size 1 --set problem.noise=0.1 --iterations 120 --jobs 1 --quiet"
@@ -90,7 +91,7 @@ def test_unstable_settings_never_run(peerdescent_: Command, here: Path) -> None:
     assert len(ran) == 18
     for path in ran:
         experiment = from_keys(toml.loads(path.read_text(), ""))
-        assert theory.stability(experiment.make_algorithm("dsgpa-f"), experiment.make_graph(), "unit").stable
+        assert theory.stability(make_algorithm(experiment, "dsgpa-f"), graphs.parse(experiment.graph), "unit").stable
     assert result["own"]["loss"] == [None]  # measured all the same, and it diverges
     assert result["better"]
 

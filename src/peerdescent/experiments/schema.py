@@ -25,16 +25,14 @@ class Experiment(Settings, frozen=True, kw_only=True):
     3000
     """
 
-    algorithms: Annotated[
-        tuple[str, ...], about("Methods: see `peerdescent list algorithms`.", "NAME", WHAT)
-    ] = ("dsgpa-f-pb",)
+    algorithms: Annotated[tuple[str, ...], about("Methods: see `peerdescent list algorithms`.", "NAME", WHAT)] = (
+        "dsgpa-f-pb",
+    )
     problem: Annotated[str, about("What is minimised: see `peerdescent list problems`.", "NAME", WHAT)] = "mnist-nn"
     graph: Annotated[
         str, about("Who talks to whom, such as ring:10 or er:10:0.4:seed=3: see `list graphs`.", "GRAPH", WHAT)
     ] = "er:10:0.4"
-    partition: Annotated[
-        str, about("How the data are split: iid, label or dirichlet:A.", "SPLIT", WHAT)
-    ] = "iid"
+    partition: Annotated[str, about("How the data are split: iid, label or dirichlet:A.", "SPLIT", WHAT)] = "iid"
     powerball: Annotated[
         float | None, about("Raise every gradient to this power, for any method.", "G", WHAT, ge=0, le=1)
     ] = None

@@ -118,7 +118,7 @@ def make_network(
     weights: MixingWeights,
     dtype: torch.dtype,
     device: torch.device,
-    message_dtype: str = "full",
+    message_dtype: str = "same",
     group: ProcessGroup | None = None,
     placement: Placement | None = None,
 ) -> MemoryNetwork:

@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import Unpack
 
 from peerdescent import graphs
-from peerdescent._util.validation import check_integer
+from peerdescent._util.schema import checked, settings_of
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.process_group import ProcessGroup, default_process_group
 from peerdescent.errors import InputError
@@ -20,7 +20,7 @@ from peerdescent.graphs import Graph
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.optim.bucket import Bucket, with_numbers
-from peerdescent.training.settings import MESSAGE_DTYPES
+from peerdescent.training.settings import Settings
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]]
 STARTS = ("own", "shared")
@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
 
     laplacian, mixing: the kinds of L and W, as in experiments ("metropolis").
     communication_period: messages travel in every so many-th step (1).
-    message_dtype: "full", or "bf16" for half the bytes.
+    message_dtype: "same", or "bf16" for half the bytes.
     start: "own" keeps every agent's parameters, "shared" gives all agents those of the first ("own").
     kernel: "auto", "compiled" or "plain".
     """
@@ -90,7 +90,7 @@ class Decentralized(torch.optim.Optimizer):
             found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
             raise InputError(f"a parameter group holds {found}: expected one kind of real numbers, on the processor.")
         network = make_network(
-            weights, parameters[0].dtype, parameters[0].device, options.get("message_dtype", "full"), self._group
+            weights, parameters[0].dtype, parameters[0].device, options.get("message_dtype", "same"), self._group
         )
         method = self._variant(group)
         return Bucket(
@@ -214,11 +214,11 @@ def _process_group(graph: Graph) -> ProcessGroup | None:
 
 
 def _check(options: Options) -> None:
-    for name in options:
+    settings = {setting.name: setting for setting in settings_of(Settings)}
+    for name, value in options.items():
         if name not in Options.__annotations__:
             raise InputError(f"an optimizer has no option {name!r}: it has {', '.join(Options.__annotations__)}.")
-    if options.get("start", "own") not in STARTS:
+        if name in settings:
+            checked(settings[name], value)
+    if options.get("start", STARTS[0]) not in STARTS:
         raise InputError(f"start = {options['start']!r}: expected one of {', '.join(STARTS)}.")
-    if options.get("message_dtype", "full") not in MESSAGE_DTYPES:
-        raise InputError(f"message_dtype = {options['message_dtype']!r}: expected one of {', '.join(MESSAGE_DTYPES)}.")
-    check_integer("communication_period", options.get("communication_period", 1), 1)

@@ -79,7 +79,9 @@ class Run:
         self.gradients = f"{self.strategy} ({reason})"
         self.oracle = self.problem.oracle(settings.samples, settings.seed, settings.replacement, block, self.strategy)
         own = {name: array[block.start : block.stop] for name, array in state.items()}
-        self.connect(own if group.size == 1 else {name: array.clone() for name, array in own.items()}, self.plan.weights)
+        if group.size > 1:  # not views of all agents' rows
+            own = {name: array.clone() for name, array in own.items()}
+        self.connect(own, self.plan.weights)
         return digest
 
     def _facts(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from peerdescent._util.schema import Schema, about
+from peerdescent._util.schema import LARGEST, Schema, about
 from peerdescent.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ class Settings(Schema, frozen=True, kw_only=True):
     peerdescent.errors.InputError: dtype = 'float16': expected one of float32, float64.
     """
 
-    iterations: Annotated[int, about("Number of iterations.", "K", RUN, ge=0, lt=2**63)] = 3000
+    iterations: Annotated[int, about("Number of iterations.", "K", RUN, ge=0, le=LARGEST)] = 3000
     batch_size: Annotated[
-        int, about("Samples per agent and iteration; 0 takes whole shards (exact gradients).", "B", RUN, ge=0, lt=2**63)
+        int, about("Samples per agent and iteration; 0 takes whole shards (exact gradients).", "B", RUN, ge=0, le=LARGEST)
     ] = 20
-    seed: Annotated[int, about("Decides starting points and minibatches.", "S", RUN, ge=0, lt=2**63)] = 0
+    seed: Annotated[int, about("Decides starting points and minibatches.", "S", RUN, ge=0, le=LARGEST)] = 0
     replacement: Annotated[bool, about("Draw minibatches with replacement, or in epochs.", panel=RUN)] = True
     eval_every: Annotated[
-        int | None, about("Iterations between evaluations; 50 evaluations unless given.", "K", RUN, ge=1, lt=2**63)
+        int | None, about("Iterations between evaluations; 50 evaluations unless given.", "K", RUN, ge=1, le=LARGEST)
     ] = None
     per_agent: Annotated[bool, about("Evaluate every agent too, not only the average.", panel=RUN)] = True
     laplacian: Annotated[
@@ -43,7 +43,7 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = "metropolis"
     mixing: Annotated[str, about("W: metropolis, lazy, max-degree or uniform.", "KIND", NETWORK)] = "metropolis"
     communication_period: Annotated[
-        int, about("Exchange messages in every M-th iteration only.", "M", NETWORK, ge=1, lt=2**63)
+        int, about("Exchange messages in every M-th iteration only.", "M", NETWORK, ge=1, le=LARGEST)
     ] = 1
     message_dtype: Annotated[
         Literal["same", "bf16"],
@@ -51,7 +51,7 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = "same"
     device: Annotated[str, about("Where the tensors are: cpu, cuda, …", "DEVICE", COMPUTE)] = "cpu"
     dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
-    threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, lt=2**31)] = 1
+    threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=LARGEST)] = 1
     kernel: Annotated[
         Literal["auto", "compiled", "plain"],
         about("The update: one fused C pass, or plain PyTorch; auto compiles where it can.", panel=COMPUTE),

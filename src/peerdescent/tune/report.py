@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from peerdescent._util import toml
 from peerdescent._util.files import write_atomically
+from peerdescent.experiments.plans import describe
 from peerdescent.report import blocks, drawing
 from peerdescent.report.page import TableBlock
 from peerdescent.report.tables import ABSENT, with_spread
@@ -40,7 +41,7 @@ def write_report(tuning: Tuning, out: Path, command: str) -> None:
 def tuned_experiment(tuning: Tuning) -> dict[str, Any]:
     """The experiment with the best values of every method (its own where none did better), ready for TOML."""
     experiment = tuning.experiment
-    keys = experiment.resolved(*experiment.algorithms)
+    keys = describe(experiment, *experiment.algorithms)
     for one in tuning.methods:
         keys["set"][one.name] |= one.best or {}
     return {**keys, "title": f"{experiment.title or experiment.problem}, tuned"}
