@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from peerdescent._util.numbers import jsonable
 from peerdescent._util.validation import whole
 from peerdescent._version import __version__
 from peerdescent.data.fetch import fetch
@@ -278,5 +279,4 @@ def _as_json(outcomes: Mapping[str, Outcome], out: Path) -> str:
         name: {**outcome.result.summary(), "diverged": outcome.error is not None, "notes": outcome.notes}
         for name, outcome in outcomes.items()
     }
-    strict = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
-    return json.dumps({"out": str(out), "results": strict}, indent=2)
+    return json.dumps({"out": str(out), "results": jsonable(results)}, indent=2)

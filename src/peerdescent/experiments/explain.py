@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from peerdescent import problems, schedules, theory
+from peerdescent._util.numbers import finite_or_none
 from peerdescent.algorithms import DSGPA, Algorithm
 from peerdescent.errors import InputError
 from peerdescent.experiments import Experiment
@@ -77,9 +78,9 @@ def _stability(experiment: Experiment, graph: Graph, method: Algorithm) -> dict[
         "margin": verdict.margin,
         "reason": verdict.reason,
         "condition": condition(method, up_to, weights, experiment.communication_period),
-        "up_to": _finite(up_to),
+        "up_to": finite_or_none(up_to),
         "eigenvalue": verdict.eigenvalue,
-        "tenfold_iterations": _finite(verdict.tenfold),
+        "tenfold_iterations": finite_or_none(verdict.tenfold),
         "chatter": verdict.chatter,
         "cures": cures,
         "suggestion": _suggestion(method, graph, kinds, cures),
@@ -92,7 +93,7 @@ def _ranges(experiment: Experiment, graph: Graph, method: Algorithm) -> dict[str
         found = theory.stable_range(method, graph, **_kinds(experiment))
     except InputError:  # said under stability
         return {}
-    return {key: [low, _finite(high)] for key, (low, high) in found.items()}
+    return {key: [low, finite_or_none(high)] for key, (low, high) in found.items()}
 
 
 def _kinds(experiment: Experiment) -> dict[str, Any]:
@@ -160,21 +161,20 @@ def sentence(name: str, found: dict[str, Any]) -> str:
 
 
 def picture(graph: Graph) -> str:
-    """Who hears whom, as dots in rows and columns of agents numbered from 1; empty if there are too many.
+    """The adjacency matrix as dots, agents numbered from 0; empty if there are too many agents.
 
     >>> from peerdescent.graphs import path
     >>> print(picture(path(3)))
-       1 2 3
-     1 · ● ·
-     2 ● · ●
-     3 · ● ·
+       0 1 2
+     0 · ● ·
+     1 ● · ●
+     2 · ● ·
     """
     if graph.n > PICTURED:
         return ""
-    heads = " ".join(str(number % 10) for number in range(1, graph.n + 1))
+    heads = " ".join(str(number % 10) for number in range(graph.n))
     rows = [
-        f"{i + 1:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n))
-        for i in range(graph.n)
+        f"{i:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n)) for i in range(graph.n)
     ]
     return "\n".join([f"   {heads}", *rows])
 
@@ -196,11 +196,6 @@ def _changed(method: Algorithm, **values: Any) -> Algorithm:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a value that is only tried needs no warning
         return replace(method, **values)
-
-
-def _finite(value: float) -> float | None:
-    """The number, or None for infinity, which JSON does not have."""
-    return value if math.isfinite(value) else None
 
 
 def _graph(graph: Graph, weights: MixingWeights) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError
 from peerdescent.experiments.experiment import Experiment
 from peerdescent.report import figures, tables
-from peerdescent.runs.folder import claim, mark
+from peerdescent.runs.folder import prepare_folder, write_environment
 from peerdescent.training import Result, train
 from peerdescent.training.loop import Progress
 from peerdescent.training.train import check
@@ -67,8 +67,8 @@ def compare(
     for name in experiment.algorithms:
         check(problem, graph, experiment.make_algorithm(name), **vars(experiment.settings()))
     if leads:
-        claim(out, resume, overwrite)
-        mark(out)
+        prepare_folder(out, resume, overwrite)
+        write_environment(out)
     outcomes = {
         name: train_one(experiment, name, out / name, resume, False, announce, group, faults)
         for name in experiment.algorithms

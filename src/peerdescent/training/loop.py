@@ -181,7 +181,7 @@ class Run:
     def _go(self, progress: Progress | None) -> Result:
         """Run to the end, evaluating on the way."""
         self.recovery.keep(self.k, self.state)
-        if self.group.broadcast_object(self.recorder.lost_its_numbers):
+        if self.group.broadcast_object(self.recorder.diverged):
             self._diverged()  # a run that had diverged when it was stopped
         if self.group.broadcast_object(self._due()):
             self._evaluate(progress)

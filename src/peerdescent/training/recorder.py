@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
 from peerdescent.errors import InputError
 from peerdescent.runs.folder import RunFolder
-from peerdescent.runs.metrics import Metrics, Row
+from peerdescent.runs.metrics import Metrics, Row, diverged
 from peerdescent.training.checkpoints import Checkpoint
 from peerdescent.training.result import Result
-
-FINITE = ("loss", "consensus_error", "gradient_norm")
-"""What is finite in every row of a run that has not diverged."""
 
 
 class Recorder:
@@ -30,11 +26,11 @@ class Recorder:
         self.folder, self.metrics = folder, folder.rewind(iteration)
 
     def add(self, row: Row) -> bool:
-        """One more row; returns whether its numbers are finite."""
+        """Append a row; returns whether its numbers are finite."""
         self.metrics.rows.append(row)
         if self.folder is not None:
             self.folder.append(row)
-        return all(math.isfinite(row[key]) for key in FINITE)
+        return not diverged(row)
 
     def go_back(self, iteration: int) -> None:
         """Forget the rows after an iteration."""
@@ -57,9 +53,9 @@ class Recorder:
             self.folder.finish({**result.summary(), "diverged": result.diverged, "notes": self.notes})
 
     @property
-    def lost_its_numbers(self) -> bool:
-        """Whether the last row of an earlier attempt was no longer finite."""
-        return len(self.metrics) > 0 and self.metrics[-1]["loss"] is None
+    def diverged(self) -> bool:
+        """Whether the last row is no longer finite."""
+        return diverged(self.metrics)
 
     @property
     def rose(self) -> bool:
