@@ -224,7 +224,7 @@ def show_facts(facts: dict[str, Any]) -> None:
 
 
 def _traffic(sent: dict[str, Any]) -> str:
-    from peerdescent.report.tables import human_bytes
+    from peerdescent.report.formatting import human_bytes
 
     if not sent["vectors_per_edge"]:
         return "nothing travels on the graph"
@@ -263,15 +263,15 @@ def _theorem1(found: dict[str, Any]) -> dict[str, str]:
 
 def _conclude(console: Console, outcomes: Mapping[str, Outcome], out: Path) -> None:
     from peerdescent.experiments import runner
-    from peerdescent.report import tables
 
-    console.print(tables.to_rich(runner.summary(outcomes)))
+    console.print(runner.summary(outcomes).to_rich())
     result = next(iter(outcomes.values())).result
     console.print(f"update: {result.kernel}; gradients: {result.gradients}")
     if result.processes > 1:
         sent = sum(outcome.result.interprocess_bytes for outcome in outcomes.values()) / 1e6
         console.print(f"{result.processes} processes sent each other {sent:.1f} MB")
-    console.print(f"figure: {out / 'figures' / 'comparison.png'}\nrun folder: {out}")
+    figure = out / "figures" / "comparison.png"
+    console.print(*([f"figure: {figure}"] if figure.exists() else []), f"run folder: {out}", sep="\n")
 
 
 def _as_json(outcomes: Mapping[str, Outcome], out: Path) -> str:

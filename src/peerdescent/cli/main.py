@@ -80,9 +80,12 @@ def explain(*, figure: FigureFile = None, **given: Any) -> None:
     experiment = experiment_of(given)
     facts = [facts_of(experiment, name) for name in experiment.algorithms]
     if figure is not None:
+        from peerdescent.experiments.runner import weighted_graph
         from peerdescent.report import drawing
 
-        drawing.save_as(drawing.topology(experiment.make_graph()), figure)
+        methods = [experiment.make_algorithm(name) for name in experiment.algorithms]
+        drawn = weighted_graph(experiment.make_graph(), experiment.laplacian, experiment.mixing, methods)
+        drawing.save_as(drawing.topology(drawn.graph, drawn.spectrum, drawn.kind), figure)
     if given["as_json"]:
         print(json.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
         return

@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from peerdescent._util.extras import require
 from peerdescent._util.validation import whole
 from peerdescent.data.fetch import fetch
 from peerdescent.errors import InputError
 from peerdescent.experiments import pool
-from peerdescent.report.blocks import in_terminal
 from peerdescent.reproduce import heterogeneous, speedup, speedup_report
 from peerdescent.reproduce.claims import BEYOND
 from peerdescent.reproduce.report import accuracy_table, write_report
@@ -52,6 +52,7 @@ def reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run the paper's experiments and set every number beside the printed one."""
+    require("matplotlib", "figures")
     whole("seeds", seeds, 1)
     if not 0 < budget <= 1:
         raise InputError(f"budget = {budget}: expected a number above 0 and at most 1.")
@@ -78,7 +79,7 @@ def _paper(
     results = _results(studies, seeds, budget, out, jobs, console)
     path = write_report(studies, results, out, command)
     for study in studies:
-        console.print(in_terminal(accuracy_table(study, results[study.name]), ("loss", "why"), study.title))
+        console.print(accuracy_table(study, results[study.name]).to_rich(("loss", "why"), study.title))
     return path
 
 
@@ -87,7 +88,7 @@ def _unlike(seeds: int, budget: float, out: Path, jobs: int, console: Console, c
     results = _results(studies, seeds, budget, out, jobs, console)
     path = heterogeneous.write_report(studies, results, out, command)
     for study in studies:
-        console.print(in_terminal(heterogeneous.table(study, results[study.name]), ("consensus error",), study.title))
+        console.print(heterogeneous.table(study, results[study.name]).to_rich(("consensus error",), study.title))
     return path
 
 
@@ -96,7 +97,7 @@ def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, 
     todo = speedup.parts(keys, seeds, budget)
     _run(todo, out, jobs, console, speedup.measure, speedup.measured)
     settings = list(speedup.settings(keys, speedup.cells(keys, budget), speedup.collect(todo, out)))
-    console.print(in_terminal(speedup_report.slopes(settings), ("slope in", "points", "n^", "T^")))
+    console.print(speedup_report.slopes(settings).to_rich(("slope in", "points", "n^", "T^")))
     return speedup_report.write_report(settings, out, command)
 
 

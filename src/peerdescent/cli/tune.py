@@ -41,7 +41,6 @@ Jobs = Annotated[int | None, typer.Option(help="Runs side by side; all processor
 
 def execute(experiment: Experiment, way: RunOptions, budget: Budget, jobs: int | None) -> None:
     """Tune, showing how it goes; raises if no method has a setting that does not diverge."""
-    from peerdescent.report.blocks import in_terminal
     from peerdescent.tune import report, tune  # figures are slow to import, and only this needs them
 
     jobs = whole("jobs", os.cpu_count() or 1 if jobs is None else jobs, 1)
@@ -65,8 +64,8 @@ def execute(experiment: Experiment, way: RunOptions, budget: Budget, jobs: int |
     outcome = report.outcome_table(tuning)
     other = next(key for key in report.QUANTITIES if key != budget.metric)
     wide = [name for name in outcome.columns if name.startswith((other, "tuned values"))]
-    console.print(in_terminal(report.values_table(tuning, "tuned")), "")
-    console.print(in_terminal(outcome, wide), "", in_terminal(report.cost_table(tuning)), "")
+    console.print(report.values_table(tuning, "tuned").to_rich(), "")
+    console.print(outcome.to_rich(wide), "", report.cost_table(tuning).to_rich(), "")
     console.print(report.verdict(tuning))
     console.print(f"tuned experiment: {out / 'tuned.toml'}\nreport: {out / 'README.md'}")
     if all(one.best is None for one in tuning.methods):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peerdescent._util import toml
+from peerdescent._util import extras, toml
 from peerdescent._util.files import write_atomically
+from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.faults import NO_FAULTS, Faults
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.errors import DivergedError
+from peerdescent.errors import DivergedError, InputError
 from peerdescent.experiments.experiment import Experiment
-from peerdescent.report import figures, tables
+from peerdescent.graphs import Graph
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.report.layout import MATCHED, WeightedGraph
+from peerdescent.report.summary import summary_table
+from peerdescent.report.tables import Table
 from peerdescent.runs.folder import prepare_folder, write_environment
 from peerdescent.training import Result, train
 from peerdescent.training.loop import Progress
@@ -114,17 +120,30 @@ def train_one(
 
 
 def _draw(experiment: Experiment, outcomes: Mapping[str, Outcome], out: Path) -> None:
-    """Figures and tables beside the records."""
-    folder = out / "figures"
-    folder.mkdir(exist_ok=True)
+    """Write tables and, if matplotlib is installed, figures next to the records."""
+    summary(outcomes).write(out / "table", ("md", "csv"))
+    try:
+        extras.require("matplotlib", "figures")
+    except InputError as error:  # the run itself is complete
+        warnings.warn(f"no figure is drawn: {error}", stacklevel=2)
+        return
+    from peerdescent.report import drawing, figures
+
     curves = {name: outcome.result.metrics for name, outcome in outcomes.items()}
-    figures.save(figures.comparison(curves, experiment.title), folder / "comparison")
-    figures.save(figures.topology(next(iter(outcomes.values())).result.graph), folder / "topology")
-    rows = summary(outcomes)
-    write_atomically(out / "table.md", tables.to_markdown(rows).encode())
-    write_atomically(out / "table.csv", tables.to_csv(rows).encode())
+    drawing.save(figures.comparison(curves, experiment.title), out / "figures" / "comparison")
+    methods = [outcome.result.algorithm for outcome in outcomes.values()]
+    graph = next(iter(outcomes.values())).result.graph  # that of the survivors, if agents were lost
+    weighted = weighted_graph(graph, experiment.laplacian, experiment.mixing, methods)
+    drawing.save(drawing.topology(weighted.graph, weighted.spectrum, weighted.kind), out / "figures" / "topology")
 
 
-def summary(outcomes: Mapping[str, Outcome]) -> list[tables.Row]:
-    """The table's rows: how each method ended."""
-    return tables.summary_rows({name: {**o.result.summary(), "notes": o.notes} for name, o in outcomes.items()})
+def weighted_graph(graph: Graph, laplacian: str, mixing: str, methods: Sequence[Algorithm]) -> WeightedGraph:
+    """The graph with the spectrum of the methods' L; if it is matched to several methods, with that of I−W."""
+    if laplacian == MATCHED and len(methods) > 1:
+        return WeightedGraph.build(graph, laplacian, mixing)
+    return WeightedGraph(graph, MixingWeights.build(graph, laplacian, mixing, methods[0]).spectrum, laplacian)
+
+
+def summary(outcomes: Mapping[str, Outcome]) -> Table:
+    """How each method ended."""
+    return summary_table({name: {**o.result.summary(), "notes": o.notes} for name, o in outcomes.items()})
