@@ -190,7 +190,7 @@ def test_ranges_and_cures_of_every_step_size(
 def test_a_graph_is_drawn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert call(monkeypatch, "explain", "-a", "d-sgd-1", "--graph", "path:3", "--figure", str(tmp_path / "g.svg")) == 0
     said = capsys.readouterr().out
-    assert " 2 ● · ●\n" in said
+    assert " 1 ● · ●\n" in said
     drawing = (tmp_path / "g.svg").read_text()
     assert "<svg" in drawing
     call(monkeypatch, "explain", "-a", "d-sgd-1", "--graph", "path:3", "--figure", str(tmp_path / "h.svg"))

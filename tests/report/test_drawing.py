@@ -7,6 +7,7 @@ import pytest
 from peerdescent import graphs
 from peerdescent.errors import InputError
 from peerdescent.report import save, topology
+from peerdescent.report.layout import WeightedGraph
 
 
 def render(figure):
@@ -48,16 +49,39 @@ def test_every_topology_is_drawn_with_agents_apart(spec, small):
     assert places.shape == (graph.n, 2)
     assert np.isfinite(places).all()
     assert len(np.unique(places.round(3), axis=0)) == graph.n
-    assert sorted(int(text.get_text()) for text in figure.axes[0].texts) == list(range(1, graph.n + 1))
+    assert sorted(int(text.get_text()) for text in figure.axes[0].texts) == list(range(graph.n))
     assert len(figure.axes[0].collections[0].get_segments()) == len(graph.edges)
 
 
-def test_a_caption_tells_size_and_spectrum():
+@pytest.mark.parametrize("kind", ["metropolis", "unit"])
+def test_the_caption_shows_size_and_spectrum_of_the_laplacian(kind):
     graph = graphs.authors10()
-    ends = graphs.spectrum(graph.laplacian("unit"), graph.mixing())
-    caption = topology(graph).axes[0].get_xlabel()
-    assert caption.splitlines()[0] == "10 agents, 11 edges, degree 1–4, diameter 6"
-    assert f"ρ(L) = {ends.rho:.4g}, ρ₂(L) = {ends.rho2:.4g}" in caption
+    ends = graphs.spectrum(graph.laplacian(kind), graph.mixing())
+    caption = topology(graph, kind=kind).axes[0].get_xlabel()
+    assert caption.splitlines() == [
+        "10 agents, 11 edges, degree 1–4, diameter 6",
+        f"{kind} Laplacian: ρ(L) = {ends.rho:.4g}, ρ₂(L) = {ends.rho2:.4g}",
+    ]
+
+
+def test_a_given_spectrum_is_shown():
+    graph = graphs.ring(5)
+    ends = graphs.Spectrum(rho=1.25, rho2=0.5, lambda_min=0.0, lambda2=0.0, gap=1.0)
+    caption = topology(graph, ends, "matched").axes[0].get_xlabel()
+    assert caption.splitlines()[1] == "matched Laplacian: ρ(L) = 1.25, ρ₂(L) = 0.5"
+
+
+@pytest.mark.parametrize(
+    ("laplacian", "line"),
+    [
+        ("metropolis", "metropolis Laplacian: ρ(L) = 1.333, ρ₂(L) = 0.6667"),
+        ("unit", "unit Laplacian: ρ(L) = 4, ρ₂(L) = 2"),
+        ("matched", "I−W: ρ = 0.6667, ρ₂ = 0.3333"),
+    ],
+)
+def test_the_caption_names_the_matrix(laplacian, line):
+    # lazy mixing is (I+W)/2, so that the eigenvalues of I−W are halved
+    assert WeightedGraph.build(graphs.ring(4), laplacian, "lazy").caption().splitlines()[1] == line
 
 
 @pytest.mark.parametrize("spec", ["path:2", "path:3", "grid:1:8", "grid:8:1", "ring:7", "er:30:0.2"])

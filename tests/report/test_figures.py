@@ -144,7 +144,7 @@ def test_a_method_that_sends_nothing_is_left_out_against_bytes_and_named():
     figure = comparison({"c-sgd": table(bytes_sent=0, consensus_error=0.0), "d-sgd-1": table()})
     for (_, column), axes in panels(figure).items():
         assert labels(axes) == (["d-sgd-1"] if column.startswith("sent") else ["c-sgd", "d-sgd-1"])
-    assert "nothing was sent: c-sgd." in remarks(figure)
+    assert "Not shown against bytes sent, of which there are none: c-sgd." in remarks(figure)
     assert "Consensus error 0 throughout: c-sgd." in remarks(figure)
     render(figure)
 

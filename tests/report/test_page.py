@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from peerdescent.errors import InputError
 from peerdescent.graphs import parse
 from peerdescent.report import embedded, page
-from peerdescent.report.page import Claim, Curves, Page, Section, TableBlock
+from peerdescent.report.layout import WeightedGraph
+from peerdescent.report.page import Claim, Curves, Page, Section
+from peerdescent.report.tables import Table
 from peerdescent.runs.metrics import Metrics
 
 HOSTILE = "</script><script>alert(1)</script><b>&\"'"
@@ -90,7 +92,7 @@ def test_every_text_is_escaped():
                 HOSTILE,
                 [Curves(HOSTILE, {HOSTILE: [table(1.0, 0.5)]})],
                 [],
-                [TableBlock(HOSTILE, [HOSTILE], [[HOSTILE]], HOSTILE)],
+                [Table(HOSTILE, [HOSTILE], [[HOSTILE]], HOSTILE)],
                 {HOSTILE: HOSTILE},
             )
         ],
@@ -107,7 +109,7 @@ def test_every_text_is_escaped():
 
 
 def test_the_page_asks_nothing_of_the_network():
-    found = read(a_page(Curves("", {"a": [table(1.0, 0.5)]}), graphs=[parse("ring:4")]))
+    found = read(a_page(Curves("", {"a": [table(1.0, 0.5)]}), graphs=[WeightedGraph.build(parse("ring:4"))]))
     addresses = [value for _, attrs in found.tags for key, value in attrs.items() if key in ("src", "href")]
     assert all(address.startswith(("data:", "#")) for address in addresses)
     policies = [attrs["content"] for tag, attrs in found.tags if "http-equiv" in attrs]
@@ -205,7 +207,7 @@ def test_a_quantity_that_nobody_has_is_left_out():
 
 
 def test_nothing_absent_is_shown_as_text():
-    block = TableBlock("t", ("a", "b", "c"), [(None, "nan", float("inf")), ("", "None", "x")])
+    block = Table("t", ("a", "b", "c"), [(None, "nan", float("inf")), ("", "None", "x")])
     shown = a_page(Curves("", {"a": [table(math.nan, None)]}), tables=[block], settings={"k": None})
     found = read(shown)
     assert not re.search(r"\b(nan|none|null|inf|undefined)\b", found.visible(), re.IGNORECASE)
@@ -232,21 +234,21 @@ def test_verdicts_have_a_word_and_a_sign():
 
 
 def test_numbers_are_aligned_right_and_words_are_not():
-    block = TableBlock(
+    block = Table(
         "",
         ["method", "a", "b", "c", "d"],
         [["d2", "1,200", "0.5 ± 0.1", "82.2 kB", "1e-05"], ["2", "-3", "–", "", "x"]],
     )
-    assert page.numeric(block) == [False, True, True, True, False]
+    assert block.numeric == [False, True, True, True, False]
     cells = [attrs.get("class") for tag, attrs in read(a_page(tables=[block])).tags if tag == "td"]
     assert cells == [None, "number", "number", "number", None] * 2
 
 
 @pytest.mark.parametrize("spec", ["path:1", "path:2", "star:6", "er:50:0.2:seed=1", "grid:5:10"])
-def test_graphs_are_drawn_with_numbers_from_one(spec):
+def test_graphs_are_drawn_with_agents_numbered_from_zero(spec):
     graph = parse(spec)
     found = Reader(embedded.drawing_of(graph))
-    assert [data for (tag, _), data in found.texts if tag == "text"] == [str(i + 1) for i in range(graph.n)]
+    assert [data for (tag, _), data in found.texts if tag == "text"] == [str(i) for i in range(graph.n)]
     _, _, width, height = map(float, found.tags[0][1]["viewbox"].split())
     dots = [attrs for tag, attrs in found.tags if tag == "circle"]
     assert len({(dot["cx"], dot["cy"]) for dot in dots}) == graph.n
@@ -260,7 +262,7 @@ def test_graphs_are_drawn_with_numbers_from_one(spec):
 def test_a_large_graph_is_cut_and_says_so():
     graph = parse("complete:120")
     assert embedded.drawing_of(graph).count("M") == embedded.MOST_EDGES
-    assert "Only 5,000 of its 7,140 edges are drawn." in embedded.caption(graph)
+    assert "Only 5,000 of its 7,140 edges are drawn." in embedded.caption(WeightedGraph.build(graph))
     assert "<text" not in embedded.drawing_of(graph)
 
 

@@ -1,5 +1,4 @@
 import json
-import math
 import re
 
 import pytest
@@ -9,6 +8,7 @@ from peerdescent import train
 from peerdescent.algorithms import make
 from peerdescent.errors import DivergedError, InputError
 from peerdescent.report import page, run_page, runs
+from peerdescent.report.formatting import with_spread
 from peerdescent.runs.folder import read_metrics
 
 
@@ -73,10 +73,17 @@ def test_the_same_seed_twice_is_no_second_sample(tmp_path):
     assert found == {f"d-sgd-1 · {tmp_path / 'x' / 'a'}": 1, f"d-sgd-1 · {tmp_path / 'y' / 'a'}": 1}
 
 
-def test_comparisons_keep_their_order(tmp_path):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[dm-sgd]\n[d-sgd-1]\n[c-sgd]\n",
+        'algorithms = ["dm-sgd", "d-sgd-1", "c-sgd"]\n[set.c-sgd]\neta = 0.1\n',
+    ],
+)
+def test_comparisons_keep_their_order(text, tmp_path):
     for name in ("dm-sgd", "c-sgd", "d-sgd-1"):
         folder(tmp_path / "many" / "one" / name, described(name))
-    (tmp_path / "many" / "one" / "comparison.toml").write_text("[dm-sgd]\n[d-sgd-1]\n[c-sgd]\n")
+    (tmp_path / "many" / "one" / "comparison.toml").write_text(text)
     assert list(labels(tmp_path / "many")) == list(labels(tmp_path / "many" / "one")) == ["dm-sgd", "d-sgd-1", "c-sgd"]
 
 
@@ -97,8 +104,7 @@ def test_the_table_holds_the_last_evaluations(folders):
     assert line["risk"] == f"{one['loss']:.4g}"
     assert line["consensus error"] == f"{one['consensus_error']:.3g}"
     first, second = (read_metrics(folders / name)[-1]["loss"] for name in ("a1", "a2"))
-    deviation = abs(first - second) / math.sqrt(2)
-    assert ends.rows[0][3] == f"{(first + second) / 2:.4g} ± {deviation:.4g}"
+    assert ends.rows[0][3] == with_spread([first, second])
     assert "test accuracy (%)" not in ends.columns
 
 
@@ -111,11 +117,24 @@ def test_a_mean_over_the_survivors_only_is_not_shown(tmp_path):
     assert line["state"] == "1 of 2 seeds diverged, the first at k = 10"
 
 
-def test_a_graph_without_a_name_is_said_to_be_missing(tmp_path):
+def test_a_graph_that_cannot_be_rebuilt_is_named(tmp_path):
     folder(tmp_path / "1", described(graph=""))
     (section,) = run_page.page([tmp_path], "command").sections
     assert not section.graphs
     assert "a graph made in Python" in section.text
+
+
+@pytest.mark.parametrize(
+    ("laplacian", "line"),
+    [
+        ("metropolis", "metropolis Laplacian: ρ(L) = 1.333, ρ₂(L) = 0.6667."),
+        ("unit", "unit Laplacian: ρ(L) = 4, ρ₂(L) = 2."),
+        ("matched", "I−W: ρ = 0.6667, ρ₂ = 0.3333."),
+    ],
+)
+def test_the_caption_of_a_graph_shows_the_laplacian_of_the_run(laplacian, line, tmp_path):
+    folder(tmp_path / "1", f'laplacian = "{laplacian}"\nmixing = "lazy"\n{described()}')
+    assert line in Reader(page.render(run_page.page([tmp_path], "command"))).visible()
 
 
 def test_the_command_writes_a_page_and_prints_where(peerdescent_, folders, tmp_path):
@@ -173,6 +192,12 @@ def bad_rows(path):
     return found
 
 
+def bad_notes(path):
+    found = folder(path / "run", described())
+    (found / "summary.json").write_text('{"notes": 5}')
+    return found
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -183,7 +208,8 @@ def bad_rows(path):
         (no_rows, "no records yet"),
         (bad_toml, "not valid TOML"),
         (bad_seed, "whole number"),
-        (bad_rows, "no evaluation"),
+        (bad_rows, "not an evaluation"),
+        (bad_notes, "notes = 5 is not a list"),
     ],
 )
 def test_a_bad_folder_is_one_sentence(spoil, words, tmp_path):

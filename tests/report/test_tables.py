@@ -4,14 +4,10 @@ import math
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from peerdescent import train
-from peerdescent.errors import InputError
-from peerdescent.report import human_bytes, summary_rows, to_csv, to_latex, to_markdown, to_rich
-from peerdescent.report.tables import UNITS
+from peerdescent.report import Table, summary_table
 
 TITLES = ["method", "iterations", "final risk", "test accuracy (%)", "consensus error", "sent", "seconds", "note"]
 
@@ -34,72 +30,90 @@ def markdown_cells(text):
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()]
 
 
-def test_rows_hold_plain_numbers():
-    row = summary_rows(results())[0]
-    assert row == {
+def records(table):
+    return list(csv.DictReader(io.StringIO(table.to_csv())))
+
+
+def test_csv_holds_plain_numbers():
+    assert records(summary_table(results()))[0] == {
         "method": "slow",
-        "iterations": 20000,
-        "loss": 0.25,
-        "accuracy_percent": 90.0,
-        "consensus_error": 2e-4,
-        "bytes_sent": 542_784_000,
-        "seconds": 99.0,
+        "iterations": "20000",
+        "loss": "0.25",
+        "accuracy_percent": "90.0",
+        "consensus_error": "0.0002",
+        "bytes_sent": "542784000",
+        "seconds": "99.0",
         "note": "W was repaired",
     }
 
 
-@pytest.mark.parametrize("loss", [None, math.nan, math.inf])
-def test_a_risk_that_is_not_finite_means_divergence(loss):
-    (row,) = summary_rows({"bad": summary(loss=loss, notes=["η is large"])})
-    assert row["loss"] is None
+@pytest.mark.parametrize("key", ["loss", "consensus_error", "gradient_norm"])
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_a_number_that_is_not_finite_means_divergence(key, value):
+    (row,) = records(summary_table({"bad": summary(**{key: value}, notes=["η is large"])}))
+    assert row.get(key, "") == ""
     assert row["note"] == "diverged; η is large"
 
 
 def test_the_summary_of_a_real_run_fits():
     run = train("quadratic", "ring:4", "d-sgd-1", iterations=20)
-    (row,) = summary_rows({"d-sgd-1": run.summary()})
-    assert (row["iterations"], row["loss"], row["note"]) == (20, run.metrics[-1]["loss"], "")
+    (row,) = records(summary_table({"d-sgd-1": run.summary()}))
+    assert (row["iterations"], float(row["loss"]), row["note"]) == ("20", run.metrics[-1]["loss"], "")
 
 
 def test_markdown_shows_the_best_of_those_that_compete_in_bold():
-    head, _, slow, good, central, bad = markdown_cells(to_markdown(summary_rows(results())))
+    head, _, slow, good, central, bad = markdown_cells(summary_table(results()).to_markdown())
     assert head == TITLES
     assert slow == ["slow", "20,000", "0.25", "90.00", "2.00e-04", "**543 MB**", "99.00", "W was repaired"]
-    assert good == ["good", "20,000", "**0.125**", "**95.00**", "2.00e-04", "1.09 GB", "**12.50**", ""]
-    # who sends nothing does not win by it, and values that read the same share the honour
-    assert central == ["c-sgd", "20,000", "0.25", "90.00", "0", "0 B", "**12.50**", ""]
+    assert good == ["good", "20,000", "**0.125**", "**95.00**", "2.00e-04", "1.09 GB", "12.50", ""]
+    # a method that sends nothing does not compete, and neither does wall time
+    assert central == ["c-sgd", "20,000", "0.25", "90.00", "0", "0 B", "12.50", ""]
     assert bad == ["bad", "400", "–", "99.00", "2.00e-04", "5 B", "0.01", "diverged"]
 
 
-def test_one_method_alone_is_not_the_best():
-    assert "**" not in to_markdown(summary_rows({"only": summary()}))
+def test_values_with_the_same_text_are_all_the_best():
+    runs = {"a": summary(loss=0.125), "b": summary(loss=0.12500001), "c": summary()}
+    assert [line[2] for line in markdown_cells(summary_table(runs).to_markdown())[2:]] == [
+        "**0.125**",
+        "**0.125**",
+        "0.25",
+    ]
+
+
+def test_a_single_method_is_not_the_best():
+    assert "**" not in summary_table({"only": summary()}).to_markdown()
 
 
 def test_columns_without_any_value_are_left_out_for_readers_and_kept_for_programs():
-    rows = summary_rows({"a": summary(accuracy=None)})
-    assert markdown_cells(to_markdown(rows))[0] == [t for t in TITLES if t not in ("test accuracy (%)", "note")]
-    (line,) = csv.DictReader(io.StringIO(to_csv(rows)))
+    table = summary_table({"a": summary(accuracy=None)})
+    assert list(table.columns) == [t for t in TITLES if t not in ("test accuracy (%)", "note")]
+    (line,) = records(table)
     assert (line["accuracy_percent"], line["note"]) == ("", "")
 
 
 def test_a_table_without_rows_is_a_head():
-    assert to_markdown([]).splitlines()[0] == "| method |"
-    assert to_csv([]).count("\n") == 1
-    assert to_rich([]).row_count == 0
-    assert r"\toprule" in to_latex([])
+    table = summary_table({})
+    assert table.to_markdown().splitlines()[0] == "| method |"
+    assert table.to_csv().count("\n") == 1
+    assert table.to_rich().row_count == 0
+    assert r"\toprule" in table.to_latex()
 
 
 def test_csv_keeps_every_digit():
     values = summary(loss=0.1 + 0.2, bytes_sent=123_456_789_012)
-    (line,) = csv.DictReader(io.StringIO(to_csv(summary_rows({'say "hi", you': values}))))
+    (line,) = records(summary_table({'say "hi", you': values}))
     assert line["method"] == 'say "hi", you'
     assert float(line["loss"]) == 0.1 + 0.2
     assert int(line["bytes_sent"]) == 123_456_789_012
 
 
+def test_without_data_csv_holds_the_texts():
+    assert Table("", ("a", "b"), [("1", "x, y")]).to_csv() == 'a,b\n1,"x, y"\n'
+
+
 def test_rich_emphasises_and_takes_names_literally():
     console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system="standard")
-    console.print(to_rich(summary_rows({"[red]a[/red]": summary(), "b": summary(loss=0.125)}), title="ends"))
+    console.print(summary_table({"[red]a[/red]": summary(), "b": summary(loss=0.125)}, "ends").to_rich())
     text = console.file.getvalue()
     assert "[red]a[/red]" in text
     bold = {found.strip() for found in re.findall("\x1b\\[1m([^\x1b]*)\x1b", text)}
@@ -110,20 +124,31 @@ def test_rich_emphasises_and_takes_names_literally():
 
 def test_a_narrow_terminal_keeps_numbers_whole():
     console = Console(file=io.StringIO(), width=80)
-    console.print(to_rich(summary_rows({"dsgpa-f-pb-exact": summary(), "d2": summary(loss=1234.5)})))
+    console.print(summary_table({"dsgpa-f-pb-exact": summary(), "d2": summary(loss=1234.5)}).to_rich())
     lines = [line.split() for line in console.file.getvalue().splitlines()]
     assert ["dsgpa-f-pb-exact", "20,000", "0.25", "90.00", "2.00e-04", "543", "MB", "12.50"] in lines
     assert any("iterations" in line for line in lines)
 
 
+def test_rich_can_leave_out_columns():
+    console = Console(file=io.StringIO(), width=80)
+    console.print(Table("own", ("a", "b", "c"), [("1", "2", "3")]).to_rich(without=["b"], title="other"))
+    assert console.file.getvalue().split()[:3] == ["other", "a", "c"]
+    assert "2" not in console.file.getvalue()
+
+
 def test_markdown_escapes_what_would_break_the_table():
-    rows = summary_rows({"a|b*c_d\n<e>": summary(), "\\": summary(loss=0.5)})
-    assert r"| a\|b\*c\_d \<e\> |" in to_markdown(rows)
-    assert len(to_markdown(rows).splitlines()) == 4
+    table = summary_table({"a|b*c_d\n<e>": summary(), "\\": summary(loss=0.5)})
+    assert r"| a\|b\*c\_d \<e\> |" in table.to_markdown()
+    assert len(table.to_markdown().splitlines()) == 4
+
+
+def test_markdown_keeps_code():
+    assert r"| run \<a\> `b_c <d>` \| |" in Table("", ("x",), [("run <a> `b_c <d>` |",)]).to_markdown()
 
 
 def test_latex_is_a_booktabs_tabular_with_powers_of_ten():
-    lines = to_latex(summary_rows(results())).splitlines()
+    lines = summary_table(results()).to_latex().splitlines()
     assert lines[0] == r"\begin{tabular}{lrrrrrrl}"
     assert [lines[1], lines[3], lines[-2], lines[-1]] == [r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"]
     assert r"test accuracy (\%)" in lines[2]
@@ -132,8 +157,8 @@ def test_latex_is_a_booktabs_tabular_with_powers_of_ten():
 
 
 def test_latex_emphasises_powers_of_ten():
-    rows = summary_rows({"a": summary(), "b": summary(consensus_error=3e-12)})
-    assert r"$\mathbf{3.00 \times 10^{-12}}$" in to_latex(rows)
+    table = summary_table({"a": summary(), "b": summary(consensus_error=3e-12)})
+    assert r"$\mathbf{3.00 \times 10^{-12}}$" in table.to_latex()
 
 
 def test_latex_escapes_names():
@@ -142,37 +167,11 @@ def test_latex_escapes_names():
         r"50\% \& \$x\_1\$ \#\{a\}\textasciitilde{}\textasciicircum{}\textbackslash{} "
         r"\textless{}\textbar{}\textgreater{} \ensuremath{\lambda} \ensuremath{\Omega} \ensuremath{-}"
     )
-    assert to_latex(summary_rows({name: summary()})).splitlines()[4].startswith(expected + " & ")
+    assert summary_table({name: summary()}).to_latex().splitlines()[4].startswith(expected + " & ")
 
 
-@pytest.mark.parametrize(
-    ("n", "text"),
-    [
-        (0, "0 B"),
-        (1, "1 B"),
-        (999, "999 B"),
-        (1000, "1.00 kB"),
-        (9_996, "10.0 kB"),
-        (99_960, "100 kB"),
-        (999_499, "999 kB"),
-        (999_999, "1.00 MB"),
-        (1_085_568_000, "1.09 GB"),
-        (2.5e12, "2.50 TB"),
-        (1e22, "10000 EB"),
-    ],
-)
-def test_bytes_read_well(n, text):
-    assert human_bytes(n) == text
-
-
-@given(st.integers(0, 10**20))
-def test_bytes_are_right_to_three_digits(n):
-    number, unit = human_bytes(n).split()
-    assert float(number) * 1000 ** UNITS.index(unit) == pytest.approx(n, rel=5.1e-3)
-    assert len(number.replace(".", "")) <= 3
-
-
-@pytest.mark.parametrize("n", [-1, math.nan, math.inf])
-def test_impossible_bytes_are_refused(n):
-    with pytest.raises(InputError, match="number of bytes"):
-        human_bytes(n)
+def test_all_formats_are_written_next_to_each_other(tmp_path):
+    table = Table("", ("a",), [("1",)])
+    table.write(tmp_path / "new" / "v1.2")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["v1.2.csv", "v1.2.md", "v1.2.tex"]
+    assert (tmp_path / "new" / "v1.2.md").read_text() == table.to_markdown() + "\n"

@@ -20,6 +20,7 @@ from peerdescent._util import toml
 from peerdescent.experiments.plans import make_algorithm
 from peerdescent.experiments.schema import from_keys
 from peerdescent.problems import quadratic
+from peerdescent.report.formatting import with_spread
 
 SMALL = "--problem quadratic --graph ring:4 --batch-size 1 --set problem.noise=0.1 --iterations 120 --jobs 1 --quiet"
 POOR = "-a d-sgd-1 -a dsgpa-f --set d-sgd-1.eta=1e-3 --set dsgpa-f.eta=2e-4"
@@ -108,9 +109,9 @@ def test_all_that_is_written_says_the_same(tuned: Path) -> None:
     page, table = (tuned / "README.md").read_text(), (tuned / "table.md").read_text()
     for row in csv.DictReader((tuned / "table.csv").open()):
         result = found[row["method"]]
-        mean = sum(result["tuned"]["loss"]) / 2
-        assert float(row["loss_tuned"]) == pytest.approx(mean)
-        assert f"{mean:.4g} ± " in table
+        losses = result["tuned"]["loss"]
+        assert float(row["loss_tuned"]) == pytest.approx(sum(losses) / 2)
+        assert with_spread(losses) in table
         assert row["tuned"] in table
         assert f"| {row['method']} | {row['own']} |" in page
         assert row["accuracy_tuned"] == ""  # a quadratic has none

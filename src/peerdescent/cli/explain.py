@@ -40,10 +40,11 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
     plans = resolve(experiment)
     facts = [explain_plan(plan) for plan in plans]
     if figure is not None:
+        from peerdescent.experiments.run import weighted_graph
         from peerdescent.report import drawing
 
-        graph, weights = plans[0].graph, plans[0].weights
-        drawing.save_as(drawing.topology(graph, weights.spectrum, experiment.laplacian), figure)
+        drawn = weighted_graph(experiment, plans)
+        drawing.save_as(drawing.topology(drawn.graph, drawn.spectrum, drawn.kind), figure)
     if as_json:
         found = [jsonable(each.as_dict()) for each in facts]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
@@ -89,7 +90,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
 
 
 def _traffic(sent: Traffic) -> str:
-    from peerdescent.report.tables import human_bytes
+    from peerdescent.report.formatting import human_bytes
 
     if not sent.vectors_per_edge:
         return "nothing travels on the graph"

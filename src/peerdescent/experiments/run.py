@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from peerdescent._util import toml
+from peerdescent._util import extras, toml
 from peerdescent._util.files import write_atomically
 from peerdescent._util.validation import check_integer
 from peerdescent._version import __version__
@@ -19,9 +19,11 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, InputError
 from peerdescent.experiments.plans import describe, prepare, resolve
 from peerdescent.experiments.schema import Experiment
-from peerdescent.report import tables
+from peerdescent.report.layout import MATCHED, WeightedGraph
+from peerdescent.report.summary import summary_table
+from peerdescent.report.tables import Table
 from peerdescent.runs.fingerprint import identity
-from peerdescent.runs.folder import claim, mark
+from peerdescent.runs.folder import prepare_folder, write_environment
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
 from peerdescent.training.plan import Plan
@@ -149,8 +151,8 @@ def _execute(
         for plan in plans:
             Run(plan, ProcessGroup.single())  # wrong input is found before anything is written
         if group.is_rank_zero:
-            claim(out, options.resume, options.overwrite)
-            mark(out)
+            prepare_folder(out, options.resume, options.overwrite)
+            write_environment(out)
             description = describe(experiment, *experiment.algorithms)
             write_atomically(out / "comparison.toml", toml.dumps(description))
         own = replace(options, overwrite=False)
@@ -177,24 +179,29 @@ def run_one(
 
 
 def _draw(experiment: Experiment, outcomes: Mapping[str, Outcome], out: Path) -> None:
-    """Figures and tables beside the records."""
-    table = summary(outcomes)
-    write_atomically(out / "table.md", table.to_markdown().encode())
-    write_atomically(out / "table.csv", table.to_csv().encode())
+    """Write tables and, if matplotlib is installed, figures next to the records."""
+    summary(outcomes).write(out / "table", ("md", "csv"))
     try:
-        from peerdescent.report import figures
-    except InputError as error:  # the records are complete without pictures
-        warnings.warn(str(error), stacklevel=2)
+        extras.require("matplotlib", "figures")
+    except InputError as error:  # the run itself is complete
+        warnings.warn(f"no figure is drawn: {error}", stacklevel=2)
         return
-    folder = out / "figures"
-    folder.mkdir(exist_ok=True)
+    from peerdescent.report import drawing, figures
+
     curves = {name: outcome.result.metrics for name, outcome in outcomes.items()}
-    figures.save(figures.comparison(curves, experiment.title), folder / "comparison")
-    first = next(iter(outcomes.values())).result
-    drawn = figures.topology(first.graph, first.weights and first.weights.spectrum, experiment.laplacian)
-    figures.save(drawn, folder / "topology")
+    drawing.save(figures.comparison(curves, experiment.title), out / "figures" / "comparison")
+    drawn = weighted_graph(experiment, [outcome.result for outcome in outcomes.values()])
+    drawing.save(drawing.topology(drawn.graph, drawn.spectrum, drawn.kind), out / "figures" / "topology")
 
 
-def summary(outcomes: Mapping[str, Outcome]) -> tables.Table:
+def weighted_graph(experiment: Experiment, results: Sequence[Result | Plan]) -> WeightedGraph:
+    """The graph with the spectrum of the methods' L; if that is matched to several methods, with that of I−W."""
+    first = results[0]
+    if first.weights is None or (experiment.laplacian == MATCHED and len(results) > 1):
+        return WeightedGraph.build(first.graph, experiment.laplacian, experiment.mixing)
+    return WeightedGraph(first.graph, first.weights.spectrum, experiment.laplacian)
+
+
+def summary(outcomes: Mapping[str, Outcome]) -> Table:
     """How each method ended."""
-    return tables.summary({name: {**o.result.summary(), "notes": o.notes} for name, o in outcomes.items()})
+    return summary_table({name: {**o.result.summary(), "notes": o.notes} for name, o in outcomes.items()})

@@ -1,4 +1,4 @@
-"""What the page carries within: the curves' numbers, few and short, and drawings of graphs."""
+"""What is embedded in the page: the points of the curves, thinned and rounded, and drawings of graphs."""
 
 from __future__ import annotations
 
@@ -9,54 +9,51 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from peerdescent._util.numbers import finite_or_none
 from peerdescent.graphs import Graph
-from peerdescent.report import drawing
-from peerdescent.runs.metrics import Metrics, Row
+from peerdescent.report.layout import LABELLED, WeightedGraph, positions
+from peerdescent.runs.metrics import COLUMNS as METRICS_COLUMNS
+from peerdescent.runs.metrics import Metrics, diverged
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from peerdescent.report.page import Curves
 
 POINTS = 400
-"""The most points that a curve is drawn with."""
+"""The maximum number of points per curve."""
 DIGITS = 5
-QUANTITIES = ("loss", "accuracy", "consensus_error", "gradient_norm")
-WATCHED = ("loss", "consensus_error", "gradient_norm")
-"""A run ends when one of these is no longer finite."""
-COLUMNS = (*QUANTITIES, "bytes_sent", "seconds")
+COLUMNS = METRICS_COLUMNS[1:]
 MOST_EDGES = 5000
 WIDTH = 480.0
-"""Of a drawing, in its own units."""
+"""The width of a drawing, in its own units."""
 
 
 def short(value: Any) -> float | None:
-    """The number with five digits; None where there is none.
+    """The number with five significant digits; None if it is absent or not finite.
 
     >>> short(0.123456789), short(27_139_212_345.0), short(float("nan")), short(None)
     (0.12346, 27139000000, None, None)
     """
-    if not finite(value):
+    if finite_or_none(value) is None:
         return None
     rounded = float(f"{float(value):.{DIGITS}g}")
-    if not math.isfinite(rounded):  # the very largest numbers are rounded beyond all
+    if not math.isfinite(rounded):  # rounding overflows for the very largest numbers
         return float(value)
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
 def picture(figure: Figure) -> str:
-    """A figure as an address that holds all of it."""
+    """A figure as a data URL."""
+    from peerdescent.report import drawing
+
     return "data:image/png;base64," + base64.b64encode(drawing.rendered(figure, "png")).decode()
 
 
-def finite(value: Any) -> bool:
-    """Whether there is a number, and a finite one."""
-    return value is not None and math.isfinite(value)
-
-
 def thin(count: int, most: int = POINTS) -> list[int]:
-    """At most so many of `count` positions, evenly, with both ends.
+    """At most `most` of `count` indices, evenly spaced, both ends included.
 
     >>> thin(3), thin(9, 3)
     ([0, 1, 2], [0, 4, 8])
@@ -64,23 +61,14 @@ def thin(count: int, most: int = POINTS) -> list[int]:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist() if count else []
 
 
-def diverged(metrics: Metrics) -> bool:
-    """Whether the run ended by leaving the finite numbers."""
-    return bool(len(metrics)) and not _sound(metrics[-1])
-
-
-def _sound(row: Row) -> bool:
-    return all(finite(row[key]) for key in WATCHED if key in row)
-
-
 def looks(charts: Iterable[Curves]) -> dict[str, int]:
-    """A number for every label of the page, which decides its colour, line and marker in all charts."""
+    """A number for every label on the page, which sets its colour, line and marker in all charts."""
     labels = dict.fromkeys(label for chart in charts for label in chart.runs)
     return {label: number for number, label in enumerate(labels)}
 
 
 def chart(curves: Curves, looks: dict[str, int]) -> dict[str, Any]:
-    """A chart as the page's script reads it."""
+    """A chart as the script of the page reads it."""
     drawn = []
     for label, tables in curves.runs.items():
         state, mark = ending(tables, curves.planned.get(label))
@@ -91,7 +79,7 @@ def chart(curves: Curves, looks: dict[str, int]) -> dict[str, Any]:
 
 
 def ending(tables: Sequence[Metrics], planned: int | None = None) -> tuple[str, str]:
-    """How the runs of a label ended: done, diverged or running, and the words for it.
+    """How the runs of a label ended: done, diverged or running, and a text for the reader.
 
     >>> ending([Metrics([{"iteration": 0, "loss": 1.0}, {"iteration": 400, "loss": None}])], 3000)
     ('diverged', 'diverged at k = 400')
@@ -99,8 +87,8 @@ def ending(tables: Sequence[Metrics], planned: int | None = None) -> tuple[str, 
     ('running', 'still running: 1,200 of 3,000 iterations')
     """
     broken = [table[-1]["iteration"] for table in tables if diverged(table)]
-    sound = [table[-1]["iteration"] if len(table) else 0 for table in tables if not diverged(table)]
-    going = [k for k in sound if planned is not None and k < planned]
+    finite = [table[-1]["iteration"] if len(table) else 0 for table in tables if not diverged(table)]
+    going = [k for k in finite if planned is not None and k < planned]
     words = []
     if broken and len(tables) == 1:
         words.append(f"diverged at k = {broken[0]:,}")
@@ -114,18 +102,18 @@ def ending(tables: Sequence[Metrics], planned: int | None = None) -> tuple[str, 
 
 
 def _seed(metrics: Metrics) -> dict[str, Any]:
-    """One run's numbers. One that diverged keeps its last finite point as well as the row it broke at."""
-    broke = diverged(metrics)
-    kept = thin(len(metrics) - broke, POINTS - broke) + [len(metrics) - 1] * broke
+    """The numbers of one run; one that diverged keeps its last finite row and the row after it."""
+    failed = diverged(metrics)
+    kept = thin(len(metrics) - failed, POINTS - failed) + [len(metrics) - 1] * failed
     rows = [metrics[index] for index in kept]
     columns = {name: [short(row.get(name)) for row in rows] for name in COLUMNS}
     filled = {name: column for name, column in columns.items() if any(value is not None for value in column)}
-    return {"iteration": [row["iteration"] for row in rows], **filled, "diverged": broke}
+    return {"iteration": [row["iteration"] for row in rows], **filled, "diverged": failed}
 
 
 def _mean(tables: Sequence[Metrics]) -> dict[str, Any] | None:
-    """Mean, deviation and smallest value over the seeds, as far as all of them go."""
-    by_iteration = [{row["iteration"]: row for row in table if _sound(row)} for table in tables]
+    """Mean, standard deviation and minimum over the seeds, at the iterations that all of them have."""
+    by_iteration = [{row["iteration"]: row for row in table if not diverged(row)} for table in tables]
     common = sorted(set.intersection(*(set(rows) for rows in by_iteration)))
     if not common:
         return None
@@ -140,32 +128,31 @@ def _mean(tables: Sequence[Metrics]) -> dict[str, Any] | None:
 
 
 def _number(value: Any) -> float:
-    return float(value) if finite(value) else math.nan
+    return math.nan if finite_or_none(value) is None else float(value)
 
 
-def caption(graph: Graph) -> str:
-    """Size, degrees, diameter and spectrum, in words."""
-    hidden = len(graph.edges) - MOST_EDGES
-    cut = f" Only {MOST_EDGES:,} of its {len(graph.edges):,} edges are drawn." if hidden > 0 else ""
-    return drawing.caption_of(graph).replace("\n", "; ") + "." + cut
+def caption(weighted: WeightedGraph) -> str:
+    """Size, degrees, diameter and spectrum in one line."""
+    edges = len(weighted.graph.edges)
+    cut = f" Only {MOST_EDGES:,} of its {edges:,} edges are drawn." if edges > MOST_EDGES else ""
+    return weighted.caption().replace("\n", "; ") + "." + cut
 
 
 def drawing_of(graph: Graph) -> str:
-    """The graph as inline SVG, agents numbered from 1.
+    """The graph as inline SVG, agents numbered from 0.
 
     >>> from peerdescent.graphs import ring
     >>> drawing_of(ring(3)).count("<circle")
     3
     """
     places, height = _scaled(graph)
-    radius = 13.0 if graph.n <= 20 else 8.5 if graph.n <= drawing.LABELLED else max(2.0, 60 / math.sqrt(graph.n))
+    radius = 13.0 if graph.n <= 20 else 8.5 if graph.n <= LABELLED else max(2.0, 60 / math.sqrt(graph.n))
     edges = graph.pairs[thin(len(graph.edges), MOST_EDGES)]
     lines = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in places[edges])
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>' for x, y in places)
     numbers = ""
-    if graph.n <= drawing.LABELLED:
-        named = enumerate(places, start=1)
-        numbers = "".join(f'<text x="{x:.1f}" y="{y:.1f}">{number}</text>' for number, (x, y) in named)
+    if graph.n <= LABELLED:
+        numbers = "".join(f'<text x="{x:.1f}" y="{y:.1f}">{agent}</text>' for agent, (x, y) in enumerate(places))
     name = escape(f"Graph {graph}")
     return (
         f'<svg class="graph" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="{name}">'
@@ -174,8 +161,8 @@ def drawing_of(graph: Graph) -> str:
 
 
 def _scaled(graph: Graph) -> tuple[NDArray[np.float64], float]:
-    """Places within the drawing, top down, and its height."""
-    places = drawing.places_of(graph) * [1, -1]
+    """The agents' positions in the drawing, y pointing down, and its height."""
+    places = positions(graph) * [1, -1]
     places = places - places.min(axis=0)
     margin = 20.0
     size = places.max(axis=0)

@@ -1,4 +1,4 @@
-"""Pictures of runs, made without pyplot, so that threads and notebooks do not disturb each other."""
+"""Runs side by side in one figure, made without pyplot, so that threads and notebooks do not interfere."""
 
 from __future__ import annotations
 
@@ -8,70 +8,66 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from peerdescent._util.extras import needed_for
 from peerdescent.errors import InputError
-from peerdescent.report.drawing import COLOURS, finalize_layout, readable, save, topology
-from peerdescent.report.tables import byte_unit
-from peerdescent.runs.metrics import Metrics
+from peerdescent.report.drawing import finalize_layout, label_text, new_figure
+from peerdescent.report.formatting import byte_unit
+from peerdescent.report.style import curve_style
+from peerdescent.runs.metrics import Metrics, diverged
 
-__all__ = ["comparison", "save", "topology"]
+with needed_for("figures"):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 Numbers = NDArray[np.float64]
 
-# coprime periods, so that 36 curves differ even where print or eye drops the colour
-STYLES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "<", "*", ">")
-
 
 class _Quantity(NamedTuple):
-    """A column of the metrics, as an axis shows it."""
+    """A column of the metrics, in the unit of its axis."""
 
     key: str
     label: str
     scale: float = 1.0
-    """What the values are multiplied by."""
+    """The factor from the metrics to the axis."""
 
 
 @dataclass
 class _Curve:
-    """One method's metrics and how they are drawn."""
+    """The metrics of one method and its line style."""
 
     label: str
     metrics: Metrics
     look: dict[str, Any]
     start: float
-    """Where along the marker spacing its first marker stands: curves that coincide keep theirs apart."""
+    """The fraction of the marker spacing before its first marker, so that markers of equal curves do not overlap."""
 
     def column(self, quantity: _Quantity) -> Numbers:
-        """The values in the axis's unit, NaN where they are absent or not finite."""
+        """The values in the unit of the axis, NaN where they are absent or not finite."""
         values = np.array(self.metrics[quantity.key], dtype=np.float64) * quantity.scale
         return np.where(np.isfinite(values), values, np.nan)
 
     @property
     def name(self) -> str:
-        """How the legend calls it."""
-        text = readable(self.label + " (diverged)" * self.diverged)
+        """Its name in the legend."""
+        text = label_text(self.label + " (diverged)" * self.diverged)
         return f" {text}" if text.startswith("_") else text  # legends hide what starts with an underscore
 
     @property
     def diverged(self) -> bool:
-        """Whether the run ended by leaving the finite numbers."""
-        last = self.metrics[-1] if len(self.metrics) else {}
-        watched = [last[key] for key in ("loss", "consensus_error", "gradient_norm") if key in last]
-        return any(value is None or not math.isfinite(value) for value in watched)
+        """Whether the run diverged."""
+        return diverged(self.metrics)
 
     @property
-    def silent(self) -> bool:
-        """Whether it never sent a byte, as a centralized method does."""
+    def sends_nothing(self) -> bool:
+        """Whether the method never sends a byte, as a centralized one."""
         return not any(self.metrics["bytes_sent"])
 
     def draw(self, axes: Axes, x: _Quantity, y: _Quantity, limits: tuple[float, float]) -> None:
-        """One line and, where the run broke, a cross; beyond the limits it goes on along the edge."""
+        """Draw the line and, where the run diverged, a cross; beyond the limits the line follows the edge."""
         across, up = self.column(x), self.column(y)
         step = max(1, len(up) // 7)
         axes.plot(across, up, markevery=(int(self.start * step), step), label=self.label, **self.look)
@@ -87,14 +83,14 @@ class _Curve:
 
 
 def comparison(curves: Mapping[str, Metrics], title: str = "") -> Figure:
-    """Methods side by side: risk, test accuracy and disagreement against iterations, bytes sent and time.
+    """Methods side by side: risk, test accuracy and consensus error against iterations, bytes sent and time.
 
     Rows and columns without any value are left out. A run that diverged ends in a cross; where its
-    values would flatten all the others, it goes on along the edge of the panel.
+    values would flatten all other curves, it follows the edge of the panel.
 
     Args:
-        curves: by name of the method, the metrics of its run.
-        title: a line above the panels.
+        curves: the metrics of a run, by method.
+        title: the line above the panels.
 
     >>> rows = [{"iteration": k, "loss": 0.5**k, "bytes_sent": 80 * k, "seconds": k} for k in range(9)]
     >>> figure = comparison({"d-sgd-1": Metrics(rows)})
@@ -108,7 +104,7 @@ def comparison(curves: Mapping[str, Metrics], title: str = "") -> Figure:
     names = [curve.name for curve in drawn]
     entries = max(1, min(5, len(names), int(38 * len(columns) / (max(map(len, names)) + 8))))
     height = 2.35 * len(rows) + 0.23 * math.ceil(len(names) / entries) + 0.8
-    figure = Figure(figsize=(3.7 * len(columns) + 0.4, height), layout="constrained")
+    figure = new_figure(3.7 * len(columns) + 0.4, height)
     panels = figure.subplots(len(rows), len(columns), sharex="col", sharey="row", squeeze=False)
     for line, y in zip(panels, rows, strict=True):
         _row_of_panels(line, columns, y, drawn)
@@ -116,7 +112,7 @@ def comparison(curves: Mapping[str, Metrics], title: str = "") -> Figure:
         axes.set_xlabel(x.label)
     figure.align_ylabels()
     if title:
-        figure.suptitle(readable(title), fontsize=13)
+        figure.suptitle(label_text(title), fontsize=13)
     handles = [Line2D([], [], **curve.look) for curve in drawn]
     style = {"frameon": False, "fontsize": 9.5, "title_fontsize": 9, "handlelength": 3.6}
     remarks = _remarks(drawn, rows, columns) or None
@@ -126,20 +122,15 @@ def comparison(curves: Mapping[str, Metrics], title: str = "") -> Figure:
 
 
 def _curve(number: int, of: int, label: str, metrics: Metrics) -> _Curve:
-    look = {
-        "color": COLOURS[number % len(COLOURS)],
-        "linestyle": STYLES[number % len(STYLES)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linewidth": 1.5,
-        "markersize": 7.0 if MARKERS[number % len(MARKERS)] in "P*" else 5.0,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.4,
-    }
+    style = curve_style(number)
+    size = 7.0 if style["marker"] in "P*" else 5.0
+    edge = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+    look = {**style, "linewidth": 1.5, "markersize": size, **edge}
     return _Curve(label, metrics, look, number / of)
 
 
 def _columns(curves: list[_Curve]) -> list[_Quantity]:
-    """What the curves are drawn against."""
+    """The quantities on the x axes."""
     sent = max((float(n) for curve in curves for n in curve.metrics["bytes_sent"] if n), default=0.0)
     size, unit = byte_unit(sent)
     against = [_Quantity("iteration", "iteration")]
@@ -150,7 +141,7 @@ def _columns(curves: list[_Curve]) -> list[_Quantity]:
 
 
 def _rows(curves: list[_Curve]) -> list[_Quantity]:
-    """What is drawn."""
+    """The quantities on the y axes."""
     wanted = (
         _Quantity("loss", "risk"),
         _Quantity("accuracy", "test accuracy (%)", 100.0),
@@ -167,7 +158,7 @@ def _values(curves: list[_Curve], quantity: _Quantity) -> Numbers:
 
 def _logarithmic(curves: list[_Curve], y: _Quantity) -> bool:
     values = _values(curves, y)
-    if y.key == "consensus_error":  # agents that start together have none, so zeros are no reason against it
+    if y.key == "consensus_error":  # zero where all agents start at one point, which should not forbid a log axis
         return bool((values > 0).any())
     return y.key == "loss" and values.size > 0 and bool(0 < 10 * values.min() < values.max())
 
@@ -179,7 +170,7 @@ def _row_of_panels(line: Any, columns: list[_Quantity], y: _Quantity, curves: li
         line[0].set_yscale("log", nonpositive="mask")
     for axes, x in zip(line, columns, strict=True):
         for curve in curves:
-            if not (x.key == "bytes_sent" and curve.silent):
+            if not (x.key == "bytes_sent" and curve.sends_nothing):
                 curve.draw(axes, x, y, limits)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="0.9", linewidth=0.7)
@@ -195,7 +186,7 @@ def _row_of_panels(line: Any, columns: list[_Quantity], y: _Quantity, curves: li
 
 
 def _limits(curves: list[_Curve], y: _Quantity, log: bool) -> tuple[float, float]:
-    """The edges of the axis, where diverged runs would flatten the others; infinite where all may be seen."""
+    """The limits of the axis where diverged runs would flatten the others; infinite where everything fits."""
     settled = _values([curve for curve in curves if not curve.diverged], y)
     broken = _values([curve for curve in curves if curve.diverged], y)
     if log:
@@ -211,7 +202,7 @@ def _limits(curves: list[_Curve], y: _Quantity, log: bool) -> tuple[float, float
 
 
 def _thin_log_ticks(axes: Axes) -> None:
-    """Few labels, whatever the range: 1, 2, 5 within three decades, powers of ten beyond."""
+    """Few labels for any range: 1, 2, 5 within a factor of 40, powers of ten beyond."""
     low, high = axes.get_ylim()
     narrow = high < 1e3 * low
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 40 * low else (1.0,), numticks=7))
@@ -221,15 +212,15 @@ def _thin_log_ticks(axes: Axes) -> None:
 
 
 def _remarks(curves: list[_Curve], rows: list[_Quantity], columns: list[_Quantity]) -> str:
-    """What a panel cannot show, in words."""
+    """What the panels cannot show, in words."""
     remarks = []
-    silent = ", ".join(readable(curve.label) for curve in curves if curve.silent)
-    if silent and any(x.key == "bytes_sent" for x in columns):
-        remarks.append(f"Not shown against bytes, since nothing was sent: {silent}.")
+    without = ", ".join(label_text(curve.label) for curve in curves if curve.sends_nothing)
+    if without and any(x.key == "bytes_sent" for x in columns):
+        remarks.append(f"Not shown against bytes sent, of which there are none: {without}.")
     for y in rows:
         if y.key == "consensus_error" and _logarithmic(curves, y):
-            agreeing = [curve for curve in curves if np.nanmax([*curve.column(y), -1.0]) == 0]
-            if agreeing:
-                names = ", ".join(readable(curve.label) for curve in agreeing)
+            zero = [curve for curve in curves if np.nanmax([*curve.column(y), -1.0]) == 0]
+            if zero:
+                names = ", ".join(label_text(curve.label) for curve in zero)
                 remarks.append(f"Consensus error 0 throughout: {names}.")
     return "\n".join(remarks)

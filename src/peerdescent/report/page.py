@@ -1,6 +1,6 @@
-"""One HTML page that shows runs and what they prove: a single file which needs no network.
+"""One HTML page that shows runs and what they prove: a single file that needs no network.
 
-A page is plain data, so that anything can fill it; `render` turns it into text, `write` into a file.
+A page is plain data; `render` turns it into HTML, `write` into a file.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from jinja2 import Environment
-from markupsafe import Markup
-from matplotlib.figure import Figure
-
+from peerdescent._util.extras import needed_for
 from peerdescent._util.files import write_atomically
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
 from peerdescent.report import embedded
-from peerdescent.report.drawing import COLOURS
+from peerdescent.report.layout import WeightedGraph
+from peerdescent.report.style import COLOURS
+from peerdescent.report.tables import Table, cell
 from peerdescent.runs.metrics import Metrics
 
-ABSENT = "–"
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+
 ICONS = {"reproduced": "✓", "not reproduced": "✗", "not testable": "?"}
-"""Beside its colour and its word every verdict has a sign."""
-_NUMBER = r"[-−+]?(\d{1,3}(,\d{3})+|\d+)?(\.?\d+)?([eE][-−+]?\d+)?"
-_NUMERIC = re.compile(rf"{_NUMBER}(\s*±\s*{_NUMBER})?\s*(%|s|ms|[kMGTPE]?B|×)?")
+"""Every verdict has an icon next to its colour and its word."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that was said, how it was tested, and what came out."""
+    """A claim, how it is tested, and the outcome."""
 
     text: str
     how: str
@@ -48,10 +48,10 @@ class Curves:
     """One chart: by label, one table of metrics per seed.
 
     Args:
-        title: what stands above it.
+        title: the line above it.
         runs: label → one table per seed.
-        batches_per_epoch: iterations that make an epoch, which lets the reader count in epochs.
-        planned: label → iterations asked for; a run that has fewer and did not diverge is still going.
+        batches_per_epoch: iterations per epoch, which adds epochs to the x axes.
+        planned: label → iterations requested; a run with fewer that did not diverge is still running.
     """
 
     title: str
@@ -61,42 +61,32 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class TableBlock:
-    """A table of texts; columns that hold numbers are aligned to the right."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Section:
-    """A part of the page. Blank lines in `text` separate paragraphs, `backticks` enclose code.
+    """A section of the page. Blank lines in `text` separate paragraphs, `backticks` enclose code.
 
-    `pictures` are figures that stand still, by what they show; `curves` are interactive.
+    `curves` are interactive charts; `pictures` are static figures, by caption.
     """
 
     title: str
     text: str = ""
     curves: Sequence[Curves] = ()
-    graphs: Sequence[Graph] = ()
-    tables: Sequence[TableBlock] = ()
+    graphs: Sequence[WeightedGraph] = ()
+    tables: Sequence[Table] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     pictures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Page:
-    """Everything a reader sees.
+    """The whole page.
 
     Args:
         title: the heading.
-        command: what to type to make the page again.
+        command: the command that makes the page again.
         claims: the summary; may be empty.
-        sections: the parts, in order.
+        sections: in order.
         environment: machine and versions.
-        notes: what the reader should know besides.
+        notes: anything else the reader should know.
     """
 
     title: str
@@ -108,12 +98,15 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as one HTML text.
+    """The page as HTML.
 
     >>> text = render(Page("a < b", "peerdescent report runs/a", [], [], {}))
     >>> "<h1>a &lt; b</h1>" in text
     True
     """
+    with needed_for("HTML pages"):
+        from markupsafe import Markup
+
     curves = [chart for section in page.sections for chart in section.curves]
     looks = embedded.looks(curves)
     charts = [embedded.chart(chart, looks) for chart in curves]
@@ -130,9 +123,9 @@ def render(page: Page) -> str:
 
 
 def write(page: Page, path: Path) -> None:
-    """Write the page, all of it or nothing."""
+    """Write the page to a file; a failure leaves no partial file."""
     if path.is_dir():
-        raise InputError(f"cannot write the page {path}: it is a folder; name a file in it.")
+        raise InputError(f"cannot write the page {path}: it is a folder; give the name of a file.")
     text = render(page)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +135,7 @@ def write(page: Page, path: Path) -> None:
 
 
 def to_script(payload: object) -> str:
-    r"""JSON that can stand inside a script element, whatever texts it holds.
+    r"""JSON that is safe inside a script element, whatever texts it holds.
 
     >>> to_script({"label": "</script>"})
     '{"label":"\\u003c/script>"}'
@@ -157,6 +150,8 @@ def prose(text: str) -> Markup:
     >>> prose("one & `two`")
     Markup('<p>one &amp; <code>two</code></p>')
     """
+    from markupsafe import Markup
+
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
     return Markup("".join(f"<p>{_inline(part)}</p>" for part in paragraphs))
 
@@ -165,48 +160,24 @@ def _inline(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def cell(value: object) -> str:
-    """A table's cell: what is absent or not a finite number is a dash.
-
-    >>> cell(None), cell("nan"), cell("0.5")
-    ('–', '–', '0.5')
-    """
-    text = "" if value is None else str(value).strip()
-    return ABSENT if text.lower() in ("", "none", "nan", "inf", "-inf", "<na>", "nat") else text
-
-
-def numeric(table: TableBlock) -> list[bool]:
-    """Which columns hold numbers only, units and deviations allowed.
-
-    >>> numeric(TableBlock("", ("method", "risk", "sent"), [("2-step", "0.5 ± 0.01", "82.2 kB"), ("b", "–", "0 B")]))
-    [False, True, True]
-    """
-    columns = [[cell(row[number]) for row in table.rows] for number in range(len(table.columns))]
-    return [
-        any(text != ABSENT for text in column) and all(text == ABSENT or _is_number(text) for text in column)
-        for column in columns
-    ]
-
-
-def _is_number(text: str) -> bool:
-    return any(letter.isdigit() for letter in text) and _NUMERIC.fullmatch(text) is not None
-
-
 def _counts(claims: Sequence[Claim]) -> dict[str, int]:
-    """How often each verdict was given, the known ones first."""
+    """The number of claims per verdict, known verdicts first."""
     verdicts = [claim.verdict for claim in claims]
     order = dict.fromkeys([*(known for known in ICONS if known in verdicts), *verdicts])
     return {verdict: verdicts.count(verdict) for verdict in order}
 
 
 def _environment() -> Environment:
+    with needed_for("HTML pages"):
+        from jinja2 import Environment
+        from markupsafe import Markup
+
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
         prose=prose,
         inline=lambda text: Markup(_inline(text)),
         cell=cell,
-        numeric=numeric,
-        drawing=lambda graph: Markup(embedded.drawing_of(graph)),
+        drawing=lambda weighted: Markup(embedded.drawing_of(weighted.graph)),
         caption=embedded.caption,
         picture=embedded.picture,
         icon=lambda verdict: ICONS.get(verdict, "•"),
@@ -221,6 +192,7 @@ def _asset(name: str) -> str:
 
 @cache
 def _plotly() -> str:
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, unused-ignore]
+    with needed_for("HTML pages"):
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, unused-ignore]
 
     return str(get_plotlyjs())

@@ -1,27 +1,32 @@
-"""The page of any run folders: curves, how each run ended, what differs, settings, graphs, environment."""
+"""The page for any run folders: curves, how each run ended, what differs, settings, graphs, environment."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from peerdescent import graphs
+from peerdescent._util.numbers import finite_or_none
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
-from peerdescent.report.embedded import ending, finite
-from peerdescent.report.page import ABSENT, Curves, Page, Section, TableBlock
+from peerdescent.report.embedded import ending
+from peerdescent.report.formatting import ABSENT, human_bytes, human_seconds, with_spread
+from peerdescent.report.layout import MATCHED, WeightedGraph
+from peerdescent.report.page import Curves, Page, Section
 from peerdescent.report.runs import Group, Run, find, group
-from peerdescent.report.tables import human_bytes
+from peerdescent.report.tables import Table
 
 MOST_GRAPHS = 6
+Show = Callable[[float], str]
+Spread = Callable[[Sequence[float]], str]
 
 
 def page(paths: Sequence[Path], command: str, title: str = "") -> Page:
-    """A page for any run folders: one section per problem."""
+    """One section per problem."""
     runs = find(paths)
     by_problem: dict[str, list[Run]] = {}
     for run in runs:
@@ -50,52 +55,55 @@ def _section(problem: str, groups: Sequence[Group]) -> Section:
         "", {g.label: [run.metrics for run in g.runs] for g in groups}, None, {g.label: g.planned for g in groups}
     )
     tables = [_ends(groups), *([_differences(groups, own)] if own else [])]
-    text = f"The graph cannot be drawn again from its name: {', '.join(missing)}." if missing else ""
+    text = f"Cannot be rebuilt from the settings and is not drawn: {', '.join(missing)}." if missing else ""
     return Section(problem, text, [curves], drawn, tables, shared)
 
 
-def _ends(groups: Sequence[Group]) -> TableBlock:
+def _exactly(values: Sequence[float], show: Show) -> str:
+    """Mean ± deviation of counts, or the count alone if all seeds have the same."""
+    return show(values[0]) if len(set(values)) == 1 else f"{show(fmean(values))} ± {show(stdev(values))}"
+
+
+_SHOWN: tuple[tuple[str, str, Show, Spread], ...] = (
+    ("iteration", "iterations", "{:,.0f}".format, partial(_exactly, show="{:,.0f}".format)),
+    ("loss", "risk", "{:.4g}".format, with_spread),
+    ("accuracy", "test accuracy (%)", lambda v: f"{100 * v:.2f}", lambda vs: with_spread([100 * v for v in vs], 2)),
+    ("consensus_error", "consensus error", "{:.3g}".format, with_spread),
+    ("gradient_norm", "gradient norm", "{:.3g}".format, with_spread),
+    ("bytes_sent", "sent", human_bytes, partial(_exactly, show=human_bytes)),
+    ("seconds", "seconds", human_seconds, lambda vs: f"{human_seconds(fmean(vs))} ± {human_seconds(stdev(vs))}"),
+)
+"""Key in the metrics, head of the column, and how one value and the values of several seeds are shown."""
+
+
+def _ends(groups: Sequence[Group]) -> Table:
     """How each method ended."""
-    shown: list[tuple[str, str, Callable[[float], str]]] = [
-        ("iteration", "iterations", lambda v: f"{v:,.0f}"),
-        ("loss", "risk", lambda v: f"{v:.4g}"),
-        ("accuracy", "test accuracy (%)", lambda v: f"{100 * v:.2f}"),
-        ("consensus_error", "consensus error", lambda v: f"{v:.3g}"),
-        ("gradient_norm", "gradient norm", lambda v: f"{v:.3g}"),
-        ("bytes_sent", "sent", human_bytes),
-        ("seconds", "seconds", lambda v: f"{v:.2f}" if v < 100 else f"{v:,.0f}"),
-    ]
-    shown = [entry for entry in shown if any(_lasts(g, entry[0]) for g in groups)]
+    shown = [entry for entry in _SHOWN if any(_lasts(g, entry[0]) for g in groups)]
     several = any(len(g.runs) > 1 for g in groups)
     rows = []
     for g in groups:
-        cells = [
-            _spread(_lasts(g, key), len(g.runs), show, exact=key in ("iteration", "bytes_sent"))
-            for key, _, show in shown
-        ]
+        cells = [_cell(_lasts(g, key), len(g.runs), show, spread) for key, _, show, spread in shown]
         state = ending([run.metrics for run in g.runs], g.planned)[1] or "finished"
         rows.append((g.label, *([str(len(g.runs))] * several), *cells, state))
-    columns = ("method", *(["seeds"] * several), *(title for _, title, _ in shown), "state")
+    columns = ("method", *(["seeds"] * several), *(title for _, title, _, _ in shown), "state")
     note = "Mean ± sample standard deviation over the seeds." if several else ""
-    return TableBlock("At the last evaluation", columns, rows, note)
+    return Table("At the last evaluation", columns, rows, note)
 
 
 def _lasts(group: Group, key: str) -> list[float]:
     rows = [run.metrics[-1] for run in group.runs if len(run.metrics)]
-    return [float(row[key]) for row in rows if finite(row.get(key))]
+    return [float(row[key]) for row in rows if finite_or_none(row.get(key)) is not None]
 
 
-def _spread(values: Sequence[float], seeds: int, show: Callable[[float], str], exact: bool) -> str:
-    """Mean ± deviation; a mean over some of the seeds only would flatter, so there is none."""
+def _cell(values: Sequence[float], seeds: int, show: Show, spread: Spread) -> str:
+    """The value, or its mean ± deviation; none if a seed has no value, since a mean over the others would flatter."""
     if len(values) < seeds or not values:
         return ABSENT
-    if seeds == 1 or (exact and len(set(values)) == 1):
-        return show(values[0])
-    return f"{show(fmean(values))} ± {show(stdev(values))}"
+    return show(values[0]) if seeds == 1 else spread(values)
 
 
 def _settings(groups: Sequence[Group]) -> tuple[dict[str, str], list[str]]:
-    """What all runs have in common, and the keys in which they differ."""
+    """The settings that all runs share, and the keys in which they differ."""
     keys = list(dict.fromkeys(key for g in groups for key in g.first.keys if key not in ("title", "seed", "algorithm")))
     values = {key: [g.first.keys.get(key) for g in groups] for key in keys}
     own = [key for key, found in values.items() if len(set(map(str, found))) > 1]
@@ -107,9 +115,9 @@ def _settings(groups: Sequence[Group]) -> tuple[dict[str, str], list[str]]:
     return {**shared, **({"made by": made} if made else {})}, own
 
 
-def _differences(groups: Sequence[Group], own: Sequence[str]) -> TableBlock:
+def _differences(groups: Sequence[Group], own: Sequence[str]) -> Table:
     rows = [(g.label, *(_value(g.first.keys.get(key)) for key in own)) for g in groups]
-    return TableBlock("What differs", ("method", *own), rows)
+    return Table("What differs", ("method", *own), rows)
 
 
 def _value(value: Any) -> str:
@@ -121,7 +129,7 @@ def _value(value: Any) -> str:
 
 
 def _command(run: Run) -> str:
-    """The command that made a run, if it was made by one."""
+    """The command that started a run, if one did."""
     words = run.environment.get("command")
     if not isinstance(words, list) or not words or os.path.basename(str(words[0])) != "peerdescent":
         return ""
@@ -134,12 +142,22 @@ def _environment(runs: Sequence[Run]) -> dict[str, str]:
     return {key: "; ".join(values) for key, values in found.items()}
 
 
-def _graphs(groups: Sequence[Group]) -> tuple[list[Graph], list[str]]:
-    """The graphs that can be drawn from their names, and the names of those that cannot."""
-    drawn, missing = [], []
-    for spec in dict.fromkeys(str(g.first.keys.get("graph", "")) for g in groups):
+def _graphs(groups: Sequence[Group]) -> tuple[list[WeightedGraph], list[str]]:
+    """The graphs with the Laplacians of their runs, and the names of those that cannot be rebuilt."""
+    drawn: list[WeightedGraph] = []
+    missing = []
+    for spec, laplacian, mixing in dict.fromkeys(map(_weights, groups)):
         try:
-            drawn.append(graphs.parse(spec))
+            graph = graphs.parse(spec)
+            if len(drawn) < MOST_GRAPHS:
+                drawn.append(WeightedGraph.build(graph, laplacian, mixing))
         except (InputError, OSError):
             missing.append(spec or "a graph made in Python")
-    return drawn[:MOST_GRAPHS], missing
+    return drawn, list(dict.fromkeys(missing))
+
+
+def _weights(group: Group) -> tuple[str, str, str]:
+    """The settings that determine L and W; for the same L, only a matched one depends on W."""
+    keys = group.first.keys
+    laplacian, mixing = (str(keys.get(key, "metropolis")) for key in ("laplacian", "mixing"))
+    return str(keys.get("graph", "")), laplacian, mixing if laplacian == MATCHED else "metropolis"

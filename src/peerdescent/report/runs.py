@@ -1,4 +1,4 @@
-"""Run folders, anyone's: found, read, grouped by what they have in common and labelled by what differs."""
+"""Any run folders: found, read, grouped by what they share and labelled by what differs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 
 from peerdescent._util import toml
 from peerdescent.errors import InputError
-from peerdescent.report.embedded import COLUMNS
 from peerdescent.runs.folder import read_experiment, read_metrics
-from peerdescent.runs.metrics import Metrics
+from peerdescent.runs.metrics import COLUMNS, Metrics
 
 DEPTH = 3
-"""How far below an argument run folders are looked for."""
+"""The depth to which folders are searched for run folders."""
 UNTOLD = ("seed", "title", "name", "out", "load", "eval_every", "per_agent")
 """Keys that do not make two runs different methods."""
 SHARED = (
@@ -29,12 +28,12 @@ SHARED = (
     "replacement",
     "dtype",
 )
-"""Conditions: a difference in them is told even between different methods."""
+"""Conditions: labels show a difference in them even between different methods."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder that was read; `keys` is its experiment, flat."""
+    """The content of a run folder; `keys` is its experiment, flat."""
 
     path: Path
     keys: Mapping[str, Any]
@@ -44,17 +43,17 @@ class Run:
 
     @property
     def method(self) -> str:
-        """The algorithm's name, or its class if the run was made in Python."""
+        """The name of the algorithm, or its class if the run was made in Python."""
         return str(self.keys.get("algorithm", "run"))
 
     @property
     def seed(self) -> int:
-        """What decided its starts and minibatches."""
+        """The seed of starts and minibatches."""
         return int(self.keys.get("seed", 0))
 
     @property
     def identity(self) -> tuple[tuple[str, str], ...]:
-        """Equal for runs that differ only in the seed."""
+        """The same for runs that differ only in the seed."""
         return tuple(sorted((key, str(value)) for key, value in self.keys.items() if key not in UNTOLD))
 
 
@@ -67,17 +66,17 @@ class Group:
 
     @property
     def first(self) -> Run:
-        """Any of them speaks for all."""
+        """One run in place of all: they share everything but the seed."""
         return self.runs[0]
 
     @property
     def planned(self) -> int:
-        """Iterations asked for."""
+        """Iterations requested."""
         return int(self.first.keys.get("iterations", 0))
 
 
 def find(paths: Iterable[Path]) -> list[Run]:
-    """The runs in these folders: run folders, comparisons, or folders of those."""
+    """All runs in these folders, which may be run folders, comparisons, or folders of those."""
     found: dict[Path, Run] = {}
     for path in paths:
         if not path.is_dir():
@@ -85,9 +84,9 @@ def find(paths: Iterable[Path]) -> list[Run]:
         try:
             folders = list(_run_folders(path, DEPTH))
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot look into {path}: {error}.") from error
+            raise InputError(f"cannot read the folder {path}: {error}.") from error
         if not folders:
-            raise InputError(f"{path} holds no run: expected experiment.toml and metrics.jsonl in it or below it.")
+            raise InputError(f"{path} holds no run: expected a folder with experiment.toml and metrics.jsonl.")
         found.update({folder.resolve(): read(folder) for folder in folders if folder.resolve() not in found})
     if not any(len(run.metrics) for run in found.values()):
         raise InputError(f"{next(iter(found))} has no records yet: wait for the first evaluation.")
@@ -98,18 +97,25 @@ def _run_folders(path: Path, depth: int) -> Iterable[Path]:
     if (path / "experiment.toml").is_file():
         yield path
     elif depth > 0:
-        comparison = path / "comparison.toml"
-        order = list(toml.loads(comparison.read_text("utf-8"), str(comparison))) if comparison.is_file() else []
-        ranks = {name: rank for rank, name in enumerate(order)}
+        ranks = {name: rank for rank, name in enumerate(_order(path / "comparison.toml"))}
         below = [folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
-        for folder in sorted(below, key=lambda folder: (ranks.get(folder.name, len(order)), folder.name)):
+        for folder in sorted(below, key=lambda folder: (ranks.get(folder.name, len(ranks)), folder.name)):
             yield from _run_folders(folder, depth - 1)
 
 
+def _order(comparison: Path) -> list[str]:
+    """The methods of a comparison, in order: its key `algorithms`, else the names of its tables."""
+    if not comparison.is_file():
+        return []
+    keys = toml.loads(comparison.read_text("utf-8"), str(comparison))
+    listed = keys.get("algorithms")
+    return list(map(str, listed)) if isinstance(listed, list) else list(keys)
+
+
 def read(path: Path) -> Run:
-    """One run folder."""
+    """The run in a folder."""
     if not (path / "metrics.jsonl").is_file():
-        raise InputError(f"{path} has no metrics.jsonl: it is not a run folder, or its records were removed.")
+        raise InputError(f"{path} has no metrics.jsonl: give a run folder.")
     try:
         keys = flatten(read_experiment(path))
         metrics = read_metrics(path)
@@ -118,10 +124,15 @@ def read(path: Path) -> Run:
         raise InputError(f"cannot read the run in {path}: {error}.") from error
     for key in ("seed", "iterations"):
         if not isinstance(keys.get(key, 0), int):
-            raise InputError(f"{path / 'experiment.toml'}: {key} = {keys[key]!r} should be a whole number.")
+            raise InputError(f"{path / 'experiment.toml'}: {key} = {keys[key]!r} is not a whole number.")
     if not all(_is_row(row) for row in metrics):
-        raise InputError(f"{path / 'metrics.jsonl'} holds a line that is no evaluation: it is not one of ours.")
-    return Run(path, keys, metrics, environment, tuple(summary.get("notes") or ()))
+        raise InputError(
+            f"{path / 'metrics.jsonl'} holds a line that is not an evaluation: restore the file or leave out the run."
+        )
+    notes = summary.get("notes") or []
+    if not isinstance(notes, list):
+        raise InputError(f"{path / 'summary.json'}: notes = {notes!r} is not a list; restore or remove the file.")
+    return Run(path, keys, metrics, environment, tuple(map(str, notes)))
 
 
 def _is_row(row: Any) -> bool:
@@ -139,7 +150,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def flatten(experiment: Mapping[str, Any]) -> dict[str, Any]:
-    """The experiment as flat keys, hyperparameters by their own names.
+    """The experiment as flat keys, hyperparameters by name.
 
     >>> flatten({"algorithm": "d-sgd-1", "seed": 1, "set": {"d-sgd-1": {"eta": 0.1}, "problem": {"start": "zero"}}})
     {'seed': 1, 'algorithm': 'd-sgd-1', 'eta': 0.1, 'problem.start': 'zero'}
@@ -162,20 +173,20 @@ def flatten(experiment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-    """Seeds together, labels apart: the method, and whatever else tells it from the others."""
+    """Group runs that differ only in the seed; labels show the method and the settings that differ."""
     together: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
-        # the same seed a second time is no second sample: it is another run
+        # the same seed again is not another sample, so it starts another group
         copies = sum(other.identity == run.identity and other.seed == run.seed for other in _before(runs, run))
         together.setdefault((run.identity, copies), []).append(run)
     members = [sorted(found, key=lambda run: run.seed) for found in together.values()]
     firsts = [found[0] for found in members]
-    labels = _told_apart([_label(run, firsts) for run in firsts], [run.path for run in firsts])
+    labels = _unique([_label(run, firsts) for run in firsts], [run.path for run in firsts])
     return [Group(label, found) for label, found in zip(labels, members, strict=True)]
 
 
-def _told_apart(labels: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Labels that occur twice, with their folders added: the name if that is enough, else the path."""
+def _unique(labels: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """The labels; one that occurs twice gets the name of its folder, or the whole path if names are equal too."""
     named = [f"{label} · {path.name}" for label, path in zip(labels, paths, strict=True)]
     full = [f"{label} · {path}" for label, path in zip(labels, paths, strict=True)]
     apart = [long if named.count(name) > 1 else name for name, long in zip(named, full, strict=True)]
@@ -188,10 +199,10 @@ def _before(runs: Sequence[Run], run: Run) -> Sequence[Run]:
 
 def _label(run: Run, others: Sequence[Run]) -> str:
     same = [other for other in others if other.method == run.method]
-    told = [key for key in run.keys if key not in (*UNTOLD, "algorithm", "problem")]
+    candidates = [key for key in run.keys if key not in (*UNTOLD, "algorithm", "problem")]
     parts = [
         f"{key}={run.keys[key]}"
-        for key in told
+        for key in candidates
         if len({str(other.keys.get(key)) for other in (others if key in SHARED else same)}) > 1
     ]
     return " · ".join([run.method, *parts])

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from peerdescent._util.extras import needed_for
 from peerdescent.errors import InputError
-from peerdescent.report.drawing import COLOURS, finalize_layout, readable
-from peerdescent.report.figures import MARKERS, STYLES
+from peerdescent.report.drawing import finalize_layout, label_text, new_figure
+from peerdescent.report.style import curve_style
 from peerdescent.runs.metrics import Metrics
+
+with needed_for("figures"):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Numbers = NDArray[np.float64]
 QUANTITIES = {"loss": ("training loss", 1.0), "accuracy": ("test accuracy (%)", 100.0)}
@@ -25,7 +29,7 @@ def learning_curves(
     per_epoch: float | None = None,
     title: str = "",
 ) -> Figure:
-    """One panel per quantity against iterations or, with the iterations of an epoch given, against epochs.
+    """One panel per quantity, against iterations or, given the iterations per epoch, against epochs.
 
     >>> table = Metrics([{"iteration": k, "loss": 1 / (k + 1), "accuracy": 0.5} for k in range(5)])
     >>> figure = learning_curves({"d-sgd-1": [table, table]}, per_epoch=2)
@@ -36,11 +40,11 @@ def learning_curves(
         raise InputError("there are no curves to draw: give at least one method and its metrics.")
     columns = max(1, min(len(runs), int((3 + 2.6 * len(quantities)) * 16 / (max(map(len, runs)) + 9))))
     width, height = max(6.4, 5.2 * len(quantities)), 3.9 + 0.22 * math.ceil(len(runs) / columns)
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = new_figure(width, height)
     for axes, key in zip(figure.subplots(1, len(quantities), squeeze=False)[0], quantities, strict=True):
         _panel(axes, runs, key, per_epoch)
     if title:
-        figure.suptitle(readable(title), fontsize=12)
+        figure.suptitle(label_text(title), fontsize=12)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     style = {"frameon": False, "fontsize": 9, "handlelength": 3.4}
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, **style)
@@ -53,13 +57,13 @@ def _panel(axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoc
     for number, (label, tables) in enumerate(runs.items()):
         across, values = _stacked(tables, key)
         across, values = across / (per_epoch or 1), values * scale
-        look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
-        marker = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5, "markevery": max(1, len(across) // 8)}
+        style = curve_style(number)
+        markers: dict[str, Any] = {"markersize": 4.5, "markevery": max(1, len(across) // 8)}
         mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else 0.0
-        low = np.maximum(mean - deviation, values.min(axis=0))  # no further than the seeds themselves go:
-        high = np.minimum(mean + deviation, values.max(axis=0))  # a loss below 0 says nothing
-        axes.plot(across, mean, label=readable(label), linewidth=1.5, **look, **marker)  # type: ignore[arg-type]
-        axes.fill_between(across, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        low = np.maximum(mean - deviation, values.min(axis=0))  # the band stays within the seeds:
+        high = np.minimum(mean + deviation, values.max(axis=0))  # a loss below 0 has no meaning
+        axes.plot(across, mean, label=label_text(label), linewidth=1.5, **style, **markers)
+        axes.fill_between(across, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axes.set(xlabel="epoch" if per_epoch else "iteration", ylabel=name)
     axes.grid(color="#e6e6e6")
     axes.spines[["top", "right"]].set_visible(False)
@@ -68,7 +72,7 @@ def _panel(axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoc
 
 
 def _stacked(tables: Sequence[Metrics], key: str) -> tuple[Numbers, Numbers]:
-    """Iterations, and a row of values per seed, as far as all seeds go."""
+    """The iterations that all seeds reached, and one row of values per seed."""
     length = min(len(table) for table in tables)
     across = np.array(tables[0]["iteration"][:length], dtype=np.float64)
     return across, np.array([table[key][:length] for table in tables], dtype=np.float64)

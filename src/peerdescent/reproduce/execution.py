@@ -11,7 +11,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from peerdescent.data.fetch import fetch
 from peerdescent.experiments import pool
-from peerdescent.report.blocks import in_terminal
 from peerdescent.reproduce import heterogeneous, speedup, speedup_report
 from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
 from peerdescent.reproduce.report import accuracy_table, write_report
@@ -37,7 +36,7 @@ def _paper(
     results = _results(studies, seeds, budget, out, jobs, console)
     path = write_report(studies, results, out, command)
     for study in studies:
-        console.print(in_terminal(accuracy_table(study, results[study.name]), ("loss", "why"), study.title))
+        console.print(accuracy_table(study, results[study.name]).to_rich(("loss", "why"), study.title))
     return path
 
 
@@ -46,7 +45,7 @@ def _heterogeneous(seeds: int, budget: float, out: Path, jobs: int, console: Con
     results = _results(studies, seeds, budget, out, jobs, console)
     path = heterogeneous.write_report(studies, results, out, command)
     for study in studies:
-        console.print(in_terminal(heterogeneous.table(study, results[study.name]), ("consensus error",), study.title))
+        console.print(heterogeneous.table(study, results[study.name]).to_rich(("consensus error",), study.title))
     return path
 
 
@@ -55,7 +54,7 @@ def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, 
     todo = speedup.parts(keys, seeds, budget)
     _run(todo, out, jobs, console, speedup.measure, speedup.measured)
     settings = list(speedup.settings(keys, speedup.cells(keys, budget), speedup.collect(todo, out)))
-    console.print(in_terminal(speedup_report.slopes(settings), ("slope in", "points", "n^", "T^")))
+    console.print(speedup_report.slopes(settings).to_rich(("slope in", "points", "n^", "T^")))
     return speedup_report.write_report(settings, out, command)
 
 

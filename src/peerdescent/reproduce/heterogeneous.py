@@ -7,9 +7,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from peerdescent.report import drawing, page
-from peerdescent.report.page import Claim, Section, TableBlock
-from peerdescent.report.tables import with_spread
+from peerdescent.report import page
+from peerdescent.report.formatting import with_spread
+from peerdescent.report.layout import WeightedGraph
+from peerdescent.report.page import Claim, Section
+from peerdescent.report.tables import Table
 from peerdescent.reproduce import writing
 from peerdescent.reproduce.report import curves
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED, LineResult, Results
@@ -65,11 +67,11 @@ def _compared(text: str, ours: Pairs, others: Pairs) -> Claim:
     return Claim(text, "final training loss.", NOT_REPRODUCED, evidence)
 
 
-def table(study: Study, results: Results) -> TableBlock:
+def table(study: Study, results: Results) -> Table:
     """How every method ended."""
     rows = [_row(label, result) for label, result in results.items()]
     note = "Means over the seeds, ± one standard deviation, at the averaged model."
-    return TableBlock(f"{study.title}: after {study.lines[0].keys['iterations']:,} iterations", COLUMNS, rows, note)
+    return Table(f"{study.title}: after {study.lines[0].keys['iterations']:,} iterations", COLUMNS, rows, note)
 
 
 def _row(label: str, result: LineResult) -> tuple[str, ...]:
@@ -81,13 +83,16 @@ def _row(label: str, result: LineResult) -> tuple[str, ...]:
 
 
 def _chapter(study: Study, results: Results) -> writing.Chapter:
+    from peerdescent.report import drawing
+
     planned = {label: result.planned for label, result in results.items()}
     runs = {label: result.runs for label, result in results.items()}
     chart = page.Curves(study.title, runs, study.iterations_per_epoch, planned)
     block, first = table(study, results), study.lines[0].keys
     settings = {key: str(first[key]) for key in ("partition", "graph", "laplacian", "batch_size", "iterations")}
-    section = Section(study.title, " ".join(study.remarks), [chart], [study.graph()], [block], settings)
-    graph = {f"{study.name}-graph": drawing.topology(study.graph())}
+    weighted = WeightedGraph.build(study.graph(), first["laplacian"])
+    section = Section(study.title, " ".join(study.remarks), [chart], [weighted], [block], settings)
+    graph = {f"{study.name}-graph": drawing.topology(weighted.graph, weighted.spectrum, weighted.kind)}
     return writing.Chapter(section, {study.name: curves(study, results)}, {study.name: block}, graph)
 
 

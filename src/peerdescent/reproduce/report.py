@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-
-from peerdescent.report import drawing, page
-from peerdescent.report.page import Claim, Section, TableBlock
-from peerdescent.report.seeds import learning_curves
-from peerdescent.report.tables import with_spread
+from peerdescent.report import page
+from peerdescent.report.formatting import with_spread
+from peerdescent.report.layout import WeightedGraph
+from peerdescent.report.page import Claim, Section
+from peerdescent.report.tables import Table
 from peerdescent.reproduce import writing
 from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS, CLAIMS
 from peerdescent.reproduce.results import NOT_TESTABLE, LineResult, Results, verdict
 from peerdescent.reproduce.studies import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Accelerated Primal-Dual Algorithm for Distributed Nonconvex Optimization: a reproduction"
 RULE = "A number counts as reproduced if our mean is within max(1 point, 2 standard errors) of the printed one."
@@ -41,16 +44,18 @@ def _additional_claims(out: Path) -> list[Claim]:
 
 
 def _chapter(study: Study, results: Results) -> writing.Chapter:
+    from peerdescent.report import drawing
+
     figures = {study.name: curves(study, results)}
-    graph = {f"{study.name}-graph": drawing.topology(study.graph())}
+    graph = {f"{study.name}-graph": drawing.topology(study.graph(), kind=study.lines[0].keys["laplacian"])}
     return writing.Chapter(_section(study, results), figures, {study.name: accuracy_table(study, results)}, graph)
 
 
-def accuracy_table(study: Study, results: Results) -> TableBlock:
+def accuracy_table(study: Study, results: Results) -> Table:
     """The paper's table with our numbers and verdicts, and the lines that explain differences."""
     rows = [_row(label, results) for label in results]
     note = "Ours: mean ± standard deviation over the seeds, test accuracy of the averaged model."
-    return TableBlock(f"Test accuracy after {_last(results):,} iterations", COLUMNS, rows, note)
+    return Table(f"Test accuracy after {_last(results):,} iterations", COLUMNS, rows, note)
 
 
 def _row(label: str, results: Results) -> tuple[str, ...]:
@@ -86,7 +91,7 @@ def _section(study: Study, results: Results) -> Section:
     planned = {label: result.planned for label, result in results.items()}
     runs = {label: result.runs for label, result in results.items()}
     chart = page.Curves(study.title, runs, study.iterations_per_epoch, planned)
-    graph = study.graph()
+    graph = WeightedGraph.build(study.graph(), first["laplacian"])
     text = f"The {study.reading} reading. Charts show the mean over the seeds and one standard deviation."
     text = " ".join([text, *study.remarks])
     return Section(study.title, text, [chart], [graph], [accuracy_table(study, results)], settings)
@@ -94,6 +99,8 @@ def _section(study: Study, results: Results) -> Section:
 
 def curves(study: Study, results: Results) -> Figure:
     """Mean curves over the seeds, without the lines that explain others."""
+    from peerdescent.report.seeds import learning_curves
+
     shown = {label: result.runs for label, result in results.items() if not result.line.explains}
     shown = {label: runs for label, runs in shown.items() if all(len(run) for run in runs)}
     if study.name == "nn":

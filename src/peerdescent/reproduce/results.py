@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peerdescent.reproduce.studies import Line, Part, Study
-from peerdescent.runs.folder import read_metrics
-from peerdescent.runs.metrics import Metrics, Row
+from peerdescent.runs.folder import read_metrics, read_summary
+from peerdescent.runs.metrics import Metrics, Row, diverged
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable"
 WIDEST = 5.0
@@ -35,8 +34,8 @@ class LineResult:
     def final(self, key: str) -> list[float]:
         """The last value of a column, per seed; NaN where there is none or the run diverged."""
         values = [run[-1].get(key) if len(run) else None for run in self.runs]
-        broken = zip(values, self.diverged, strict=True)
-        return [math.nan if value is None or diverged else float(value) for value, diverged in broken]
+        pairs = zip(values, self.diverged, strict=True)
+        return [math.nan if value is None or broken else float(value) for value, broken in pairs]
 
     @property
     def accuracies(self) -> list[float]:
@@ -88,11 +87,10 @@ def collect(study: Study, parts: Sequence[Part], out: Path) -> dict[str, LineRes
     for line in study.lines:
         own = [part for part in parts if part.study == study.name and part.line.label == line.label]
         folders = [part.folder(out) for part in own]
-        summaries = [_summary(folder) for folder in folders]
         tables = [read_metrics(folder) for folder in folders]
-        diverged = [bool(summary.get("diverged")) for summary in summaries]
+        broken = [diverged(_summary(folder)) for folder in folders]
         planned = own[0].experiment.iterations
-        results[line.label] = LineResult(line, tables, diverged, planned, planned < line.keys["iterations"])
+        results[line.label] = LineResult(line, tables, broken, planned, planned < line.keys["iterations"])
     return results
 
 
@@ -135,7 +133,6 @@ def _first_below(run: Metrics, level: float) -> float:
 
 def _summary(folder: Path) -> Row:
     try:
-        summary: Row = json.loads((folder / "summary.json").read_text())
+        return read_summary(folder)
     except (OSError, ValueError):
         return {}
-    return summary

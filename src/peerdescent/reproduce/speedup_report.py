@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from peerdescent.report.drawing import finalize_layout
-from peerdescent.report.page import Claim, Section, TableBlock
+from peerdescent.report.layout import WeightedGraph
+from peerdescent.report.page import Claim, Section
+from peerdescent.report.tables import Table
 from peerdescent.reproduce import writing
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED
 from peerdescent.reproduce.speedup import QUANTITIES, Fit, Setting, across, counts, graph_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TITLE = "The linear speedup of DSGPA-F-PB, measured"
 RULE = (
@@ -61,14 +64,14 @@ def claims(settings: Sequence[Setting]) -> list[Claim]:
     return found
 
 
-def slopes(settings: Sequence[Setting]) -> TableBlock:
+def slopes(settings: Sequence[Setting]) -> Table:
     """Every fit with its verdict."""
     rows = [_row(setting, fit) for setting in settings for fit in setting.fits.values()]
     note = (
         "n^ and T^ are the exponents of n and of T in a fit of both; the promise is −0.5 each, and 1 and −1. "
         "Points with T ≤ n³, of which Theorem 1 does not speak, are drawn hollow and left out of the fits."
     )
-    return TableBlock("Fitted slopes", COLUMNS, rows, f"{note} {_left_out(settings)}".strip())
+    return Table("Fitted slopes", COLUMNS, rows, f"{note} {_left_out(settings)}".strip())
 
 
 def _left_out(settings: Sequence[Setting]) -> str:
@@ -97,13 +100,15 @@ def _chapter(parameters: str, settings: Sequence[Setting]) -> writing.Chapter:
     pictures = {f"{WHOSE[parameters]}, {DATA[name.rpartition('-')[2]]}": figure for name, figure in figures.items()}
     table = slopes(own)
     title = WHOSE[parameters][0].upper() + WHOSE[parameters][1:]
-    section = Section(title, COST, graphs=[graph_of(8)], tables=[table], pictures=pictures)
+    section = Section(title, COST, graphs=[WeightedGraph.build(graph_of(8))], tables=[table], pictures=pictures)
     return writing.Chapter(section, figures, {f"slopes-{parameters}": table})
 
 
 def _figure(settings: Sequence[Setting], title: str) -> Figure:
     """Above the gradient against nT, below the disagreement against T/n; one column per γ."""
-    figure = Figure(figsize=(3.6 * len(settings) + 0.6, 6.6), layout="constrained")
+    from peerdescent.report.drawing import finalize_layout, new_figure
+
+    figure = new_figure(3.6 * len(settings) + 0.6, 6.6)
     axes = figure.subplots(2, len(settings), squeeze=False, sharey="row", sharex="row")
     sizes = sorted({cell.agents for setting in settings for cell in setting.cells})
     for column, setting in enumerate(settings):
@@ -119,6 +124,8 @@ def _figure(settings: Sequence[Setting], title: str) -> Figure:
 
 
 def _panel(axes: Axes, setting: Setting, quantity: str, sizes: Sequence[int]) -> None:
+    from matplotlib import colormaps
+
     fit, cells, means = setting.fits[quantity], setting.cells, setting.means[quantity]
     colours = colormaps["viridis"](np.linspace(0, 0.9, len(sizes)))
     for n, colour in zip(sizes, colours, strict=True):

@@ -6,13 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from peerdescent._util.files import write_atomically
-from peerdescent.report import blocks, drawing, page
-from peerdescent.report.page import Claim, Page, Section, TableBlock
+from peerdescent.report import page
+from peerdescent.report.page import Claim, Page, Section
+from peerdescent.report.tables import Table
 from peerdescent.runs.folder import environment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CLAIMS_FILE = "claims.json"
 
@@ -23,23 +26,25 @@ class Chapter:
 
     section: Section
     figures: Mapping[str, Figure] = field(default_factory=dict)
-    tables: Mapping[str, TableBlock] = field(default_factory=dict)
+    tables: Mapping[str, Table] = field(default_factory=dict)
     hidden: Mapping[str, Figure] = field(default_factory=dict)
     """Figures that are written, but not shown in the Markdown."""
 
 
 def write(out: Path, title: str, command: str, rule: str, claims: Sequence[Claim], chapters: Sequence[Chapter]) -> Path:
     """All files below `out`; returns the page's path."""
+    from peerdescent.report import drawing
+
     for chapter in chapters:
         for stem, figure in {**chapter.figures, **chapter.hidden}.items():
             drawing.save(figure, out / "figures" / stem)
         for stem, table in chapter.tables.items():
-            blocks.write(table, out / "tables" / stem)
-    block = TableBlock("Claims", ("claim", "how it is tested", "verdict", "evidence"), [_cells(c) for c in claims])
-    blocks.write(block, out / "tables" / "claims")
+            table.write(out / "tables" / stem)
+    judged = Table("Claims", ("claim", "how it is tested", "verdict", "evidence"), [_cells(c) for c in claims])
+    judged.write(out / "tables" / "claims")
     known = {key: str(value) for key, value in environment().items() if key != "command"}
     page.write(Page(title, command, claims, [c.section for c in chapters], known, [rule]), out / "report.html")
-    parts = [f"# {title}", f"Made by `{command}`. {rule}", "## Claims", blocks.markdown(block)]
+    parts = [f"# {title}", f"Made by `{command}`. {rule}", "## Claims", judged.to_markdown()]
     parts += [part for chapter in chapters for part in _markdown_parts(chapter)]
     machine = "\n".join(f"- {key}: {value}" for key, value in known.items())
     write_atomically(out / "README.md", ("\n\n".join([*parts, "## Environment", machine]) + "\n").encode())
@@ -60,7 +65,7 @@ def _markdown_parts(chapter: Chapter) -> list[str]:
     parts = [f"## {section.title}"] + ([section.text] if section.text else [])
     parts += [f"![{section.title}](figures/{stem}.png)" for stem in chapter.figures]
     for table in chapter.tables.values():
-        parts += [". ".join(text for text in (table.title, table.note) if text), blocks.markdown(table)]
+        parts += [". ".join(text for text in (table.title, table.note) if text), table.to_markdown()]
     settings = [f"- {key}: {value}" for key, value in section.settings.items()]
     return parts + (["\n".join(settings)] if settings else [])
 

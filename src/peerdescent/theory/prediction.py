@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from peerdescent import schedules
+from peerdescent._util.numbers import finite_or_none
 from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
 from peerdescent.mixing.weights import MixingWeights
@@ -91,9 +92,9 @@ def predict(
         verdict.margin,
         verdict.reason,
         condition(algorithm, up_to, weights, communication_period),
-        _finite(up_to),
+        finite_or_none(up_to),
         verdict.eigenvalue,
-        _finite(verdict.tenfold),
+        finite_or_none(verdict.tenfold),
         verdict.chatter,
         cures,
         _suggestion(algorithm, kinds, cures),
@@ -109,7 +110,7 @@ def predict_ranges(
         found = stable_range(algorithm, weights.graph, **kinds.arguments)
     except InputError:  # the prediction says why
         return {}
-    return {key: (low, _finite(high)) for key, (low, high) in found.items()}
+    return {key: (low, finite_or_none(high)) for key, (low, high) in found.items()}
 
 
 class _Kinds(NamedTuple):
@@ -163,8 +164,3 @@ def _suggestion(algorithm: Algorithm, kinds: _Kinds, cures: dict[str, float]) ->
             if stability(changed, kinds.weights.graph, **kinds.arguments).settles:
                 return f"{name} = {rounded:.{digits}g}"
     return ""
-
-
-def _finite(value: float) -> float | None:
-    """The number, or None for infinity."""
-    return value if math.isfinite(value) else None

@@ -19,12 +19,13 @@ from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.runs.fingerprint import identity
+from peerdescent.runs.metrics import diverged
 from peerdescent.training.callbacks import Callback, CallbackList
 from peerdescent.training.checkpoints import Checkpoints
 from peerdescent.training.evaluation import evaluate, evaluate_agents, violations
 from peerdescent.training.gradients import choose_strategy
 from peerdescent.training.plan import Plan
-from peerdescent.training.recorder import Recorder, diverged
+from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery
 from peerdescent.training.result import Result
 

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from peerdescent.runs.folder import RunFolder
-from peerdescent.runs.metrics import Metrics, Row
+from peerdescent.runs.metrics import Metrics, Row, diverged
 from peerdescent.training.callbacks import Callback
 
 if TYPE_CHECKING:
     from peerdescent.training.loop import Run
     from peerdescent.training.result import Result
-
-FINITE = ("loss", "consensus_error", "gradient_norm")
-"""What is finite in every row of a run that has not diverged."""
-
-
-def diverged(row: Mapping[str, Any]) -> bool:
-    """Whether one of the numbers that must be finite is not."""
-    return any(row[key] is None or not math.isfinite(row[key]) for key in FINITE)
-
 
 class Recorder(Callback):
     """The rows and notes of one run. Rank 0 keeps them; elsewhere there are no rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from peerdescent.experiments.schema import Experiment
-from peerdescent.runs.metrics import Row
+from peerdescent.runs.folder import read_summary
+from peerdescent.runs.metrics import Row, diverged
 from peerdescent.tune.search import Budget
 
 
@@ -117,22 +117,17 @@ class Tuning:
 
 def read_ends(folders: Sequence[Path]) -> Ends:
     """How the runs in these folders ended."""
-    rows = [_summary(folder) for folder in folders]
+    rows = [read_summary(folder) for folder in folders]
     return Ends([_number(row, "loss") for row in rows], [_number(row, "accuracy") for row in rows])
 
 
 def read_cost(folders: Sequence[Path], agents: int) -> Cost:
     """What the runs in these folders took; one that diverged took what it had done by then."""
-    rows = [_summary(folder) for folder in folders]
+    rows = [read_summary(folder) for folder in folders]
     iterations = sum(int(row["iteration"]) for row in rows)
     return Cost(len(rows), iterations, iterations * agents, sum(float(row["seconds"]) for row in rows))
 
 
-def _summary(folder: Path) -> Row:
-    summary: Row = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return summary
-
-
 def _number(row: Row, key: str) -> float:
     value = row.get(key)
-    return math.nan if value is None or row["diverged"] else float(value)
+    return math.nan if value is None or diverged(row) else float(value)

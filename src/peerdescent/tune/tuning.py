@@ -11,6 +11,7 @@ from typing import Any
 from peerdescent import graphs, theory
 from peerdescent._util import toml
 from peerdescent._util.files import write_atomically
+from peerdescent._util.numbers import jsonable
 from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.process_group import ProcessGroup
@@ -18,7 +19,7 @@ from peerdescent.errors import InputError
 from peerdescent.experiments import pool
 from peerdescent.experiments.plans import describe, make_algorithm, prepare, resolve
 from peerdescent.experiments.schema import Experiment
-from peerdescent.runs.folder import LEFTOVERS, MARK, claim, mark
+from peerdescent.runs.folder import ENVIRONMENT, is_leftover, prepare_folder, write_environment
 from peerdescent.training.loop import Run
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
 from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
@@ -74,7 +75,7 @@ def tune(
     (['d-sgd-1'], True)
     """
     experiment = _checked(experiment, budget)
-    claim(out, resume, overwrite)
+    prepare_folder(out, resume, overwrite)
     experiment = _described(experiment, out, budget)
     search = _Search(experiment, out, budget, jobs, watch)
     for this in budget.rounds(experiment.iterations):
@@ -184,7 +185,7 @@ class _Search:
 
     def _note(self, name: str, this: Round, parameters: Mapping[str, Any], stable: bool, **more: Any) -> None:
         line = {"method": name, "round": this.number, "iterations": this.iterations, "parameters": parameters}
-        self.lines.append(json.loads(json.dumps({**line, "stable": stable, **more}), parse_constant=lambda _: None))
+        self.lines.append(jsonable({**line, "stable": stable, **more}))
 
 
 def with_values(experiment: Experiment, methods: Mapping[str, Algorithm]) -> Experiment:
@@ -224,8 +225,8 @@ def _described(experiment: Experiment, out: Path, budget: Budget) -> Experiment:
         if known != wanted:
             raise InputError(f"{out} holds a tuning of something else: choose another --out, or say --overwrite.")
         return experiment.replace(gradients=before)
-    if any(item.name not in (MARK, f"{SETTINGS}.part", *LEFTOVERS) for item in out.iterdir()):
+    if any(item.name != ENVIRONMENT and not is_leftover(item) for item in out.iterdir()):
         raise InputError(f"{out} holds no tuning to continue: choose another --out.")
-    mark(out)
+    write_environment(out)
     write_atomically(path, toml.dumps(wanted))
     return experiment
