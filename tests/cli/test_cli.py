@@ -58,7 +58,7 @@ def refused(said: Said, here: Path, *words: str, leaves: tuple[str, ...] = ()) -
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the figures, which take longer than the runs."""
-    monkeypatch.setattr(runner, "_draw", lambda *_: None)
+    monkeypatch.setattr(running, "_draw", lambda *_: None)
 
 
 # Wrong input

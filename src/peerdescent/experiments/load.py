@@ -13,6 +13,7 @@ from peerdescent.experiments.plans import resolve
 from peerdescent.experiments.schema import from_keys
 from peerdescent.problems import Problem
 from peerdescent.runs.folder import CHECKPOINTS, read_experiment, read_metrics, read_summary
+from peerdescent.runs.metrics import Row
 from peerdescent.training.checkpoints import Checkpoints
 from peerdescent.training.plan import MADE_IN_PYTHON
 from peerdescent.training.result import Result
@@ -51,7 +52,7 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Result
     device, dtype = plan.settings.place()
     agents = [agent for agent in range(plan.graph.n) if agent not in checkpoint.lost]
     whole = (problem or plan.problem).to(device, dtype)
-    end = read_summary(folder)
+    end = _summary(folder)
     return Result(
         checkpoint.state["x"].to(device),
         read_metrics(folder),
@@ -66,3 +67,10 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Result
         lost=checkpoint.lost,
         weights=plan.weights,
     )
+
+
+def _summary(folder: Path) -> Row:
+    try:
+        return read_summary(folder)
+    except (OSError, ValueError):  # the run has not ended
+        return {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
-from peerdescent.errors import InputError, PeerdescentError
+from peerdescent.errors import PeerdescentError
 from peerdescent.experiments.plans import describe, load_methods, resolve
 from peerdescent.experiments.run import RunOptions, run_one
 from peerdescent.experiments.schema import Experiment
@@ -105,7 +105,7 @@ def finished(part: Part, out: Path) -> bool:
     folder = part.folder(out)
     try:
         summary, known = read_summary(folder), read_experiment(folder)
-    except (OSError, UnicodeDecodeError, InputError):
+    except (OSError, ValueError):
         return False
     wanted = describe(part.experiment, part.experiment.algorithms[0])
     if wanted["gradients"] == "measure":

@@ -57,7 +57,7 @@ def make_update(
 ) -> Update:
     """The fastest carrier that works here, or the one asked for; its `description` says which it is.
 
-    With `communication_period` = m, messages travel in iterations m−1, 2m−1, … only; in between every agent is by itself.
+    With `communication_period` = m, messages travel in iterations m−1, 2m−1, … only, none in between.
     Arrays that are exchanged between processes move to where the rows of others come in: use the update's `state`.
     """
     gradient = torch.zeros_like(state["x"])

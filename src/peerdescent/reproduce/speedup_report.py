@@ -34,8 +34,8 @@ WHOSE = {"theorem": "Theorem 1's parameters", "practical": "practical parameters
 DATA = {"iid": "IID data", "heterogeneous": "heterogeneous data"}
 COST = (
     "Costs are f_i(x) = ½‖x − c_i‖² + ½ Σ_j (1 − cos 2x_j) in 20 dimensions (`ripples`), with Gaussian gradient noise "
-    "of variance 1 per entry; c_i = 0 for IID data, skewed centres of variance about 1 for heterogeneous data. Agents are "
-    "the corners of a hypercube with Metropolis weights and start from the same point. η = √(n/T)."
+    "of variance 1 per entry; c_i = 0 for IID data, skewed centres of variance about 1 for heterogeneous data. Agents "
+    "are the corners of a hypercube with Metropolis weights and start from the same point. η = √(n/T)."
 )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from peerdescent.training.loop import Run
     from peerdescent.training.result import Result
 
+
 class Recorder(Callback):
     """The rows and notes of one run. Rank 0 keeps them; elsewhere there are no rows."""
 

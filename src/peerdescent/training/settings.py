@@ -29,7 +29,8 @@ class Settings(Schema, frozen=True, kw_only=True):
 
     iterations: Annotated[int, about("Number of iterations.", "K", RUN, ge=0, le=LARGEST)] = 3000
     batch_size: Annotated[
-        int, about("Samples per agent and iteration; 0 takes whole shards (exact gradients).", "B", RUN, ge=0, le=LARGEST)
+        int,
+        about("Samples per agent and iteration; 0 uses whole shards: exact gradients.", "B", RUN, ge=0, le=LARGEST),
     ] = 20
     seed: Annotated[int, about("Decides starting points and minibatches.", "S", RUN, ge=0, le=LARGEST)] = 0
     replacement: Annotated[bool, about("Draw minibatches with replacement, or in epochs.", panel=RUN)] = True
