@@ -168,13 +168,13 @@ def test_a_negative_iteration_is_named():
 
 def test_a_batch_larger_than_a_shard_warns_once():
     sampling._warn_of_repeats.cache_clear()
-    with pytest.warns(
-        UserWarning, match=r"^agent 1 has a shard of 3 samples and a batch_size of 5, .*at most 3"
-    ) as seen:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
         for seed in range(3):  # one per method
             Minibatches([9, 3, 2], 5, seed=seed)
         Minibatches([9, 3, 2], 5, seed=0, agents=range(1, 3))  # another process of the run
-    assert len(seen) == 1
+    (warning,) = seen
+    assert str(warning.message).startswith("agent 1 has a shard of 3 samples and a batch_size of 5, so")
 
 
 def test_a_batch_as_large_as_the_shard_does_not_warn():
