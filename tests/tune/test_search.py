@@ -1,4 +1,4 @@
-"""The search by itself, on functions whose minimum is known."""
+"""The search alone, on functions with a known minimum."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from peerdescent.tune.space import Point, Space
 def sought(
     name: str, score: Callable[[Point], float], trials: int = 24, stable: Callable[[Point], bool] = lambda point: True
 ) -> tuple[Scored | None, int]:
-    """The best that a whole search finds, and how many points it tried."""
+    """Return the best point of a search and the number of points tried."""
     space, before, tried = Space.of(name, algorithms.make(name)), [], 0
     for this in Budget(trials=trials).rounds(1000):
         proposal = propose(space, before, this, stable, 0, name)

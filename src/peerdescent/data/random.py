@@ -1,4 +1,4 @@
-"""Randomness as a pure function of (seed, purpose, agent, block), the same in every process and order."""
+"""Randomness as a pure function of (seed, purpose, agent, block), the same in every process and call order."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from peerdescent._util.validation import check_integer
 
 @lru_cache(maxsize=256)
 def _word(purpose: str) -> int:
-    """64 bits of a purpose; unlike Python's hash() they are the same in every process."""
+    """A 64-bit hash of a purpose, which, in contrast to hash(), is the same in every process."""
     return int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "little")
 
 
 def stream(seed: int, purpose: str, agent: int = 0, block: int = 0) -> np.random.Generator:
-    """Return a fresh generator that depends on these four arguments and on nothing else.
+    """Return a new generator that depends on these four arguments alone.
 
     It is the counter-based Philox: output j is a keyed permutation of a 256-bit counter,
 
         u_j = Philox[key = (seed, agent)](counter = (j, 0, block, h(purpose))),
 
-    so streams with the same seed and agent walk disjoint stretches of one counter (unless one of them
-    draws more than 2^128 times), and streams with another seed or agent use another key.
+    so streams with the same seed and agent use disjoint ranges of one counter (unless one of them draws more than
+    2^128 times), and streams with another seed or agent use another key.
 
     Args:
-        seed: the seed of the whole run, 0 <= seed < 2^63.
-        purpose: what the numbers are for; each purpose has numbers of its own.
-        agent: whose numbers they are.
-        block: which piece of a long sequence, so that any piece can be drawn without the ones before it.
+        seed: the seed of the run, 0 <= seed < 2^63.
+        purpose: what the numbers are for; every purpose has a separate stream.
+        agent: the agent that uses the numbers.
+        block: the part of a long sequence; any part can be drawn without the earlier ones.
 
     >>> stream(7, "minibatch", agent=3).integers(100, size=4).tolist()
     [27, 73, 66, 94]

@@ -1,8 +1,10 @@
-"""The samples an agent looks at in iteration k: a pure function of (seed, agent, k), served from a cache."""
+"""Minibatches: the samples of an agent in iteration k, a pure function of (seed, agent, k)."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -12,7 +14,7 @@ from peerdescent._util.validation import check_integer
 from peerdescent.data.random import stream
 from peerdescent.errors import InputError
 
-# Numbers drawn at once for an agent: enough to make a new generator cheap, little enough for 1000 agents.
+# Numbers drawn at once for an agent: many, since a new generator is expensive; few enough for 1000 agents.
 _DRAWN_AT_ONCE = 4096
 _MOST_ITERATIONS_AT_ONCE = 256
 
@@ -24,21 +26,20 @@ class Minibatches:
 
         s_ik1, …, s_ikB  independent and uniform on {0, …, m_i − 1},   m_i the size of its shard.
 
-    Without, it walks through its shard in epochs of ⌊m_i/B⌋ iterations: a fresh permutation π of the shard
-    in every epoch, of which iteration j of the epoch takes π_jB, …, π_jB+B−1; the m_i mod B samples left
-    over are dropped until the next permutation. Agents with shards of different sizes have epochs of
-    different lengths.
+    Without replacement, it traverses its shard in epochs of ⌊m_i/B⌋ iterations: every epoch draws a new permutation π
+    of the shard, and iteration j of the epoch takes π_jB, …, π_jB+B−1; the remaining m_i mod B samples are dropped
+    until the next epoch. Agents with shards of different sizes have epochs of different lengths.
 
-    The batch of (agent, k) depends on seed, shard size and batch size only: not on which agents are hosted
-    here, nor on the iterations asked for before. So a run may be split over processes or resumed anywhere.
+    The batch of (agent, k) depends only on seed, shard size and batch size, not on which agents this process hosts
+    or which iterations were drawn before. So a run can be split over processes and resumed anywhere.
 
     Args:
-        shard_sizes: the shard size of every agent of the network, hosted here or not.
+        shard_sizes: the shard sizes of all agents, hosted here or not.
         batch_size: B, samples per agent and iteration.
         seed: the seed of the run.
-        replacement: draw with replacement, or in epochs.
+        replacement: sample with replacement, or in epochs.
         agents: the agents hosted here; None for all.
-        numbers: what every agent's draws go by; its place in `shard_sizes` unless given.
+        numbers: the number of each agent in its random stream; its index in `shard_sizes` by default.
 
     >>> minibatches = Minibatches([50, 60, 70], batch_size=4, seed=1)
     >>> minibatches.batches(1000)
@@ -71,7 +72,7 @@ class Minibatches:
         self._unfinished: dict[int, tuple[int, NDArray[np.int64]]] = {}
 
     def _check(self) -> None:
-        """Refuse agents that do not exist and, without replacement, shards smaller than a batch."""
+        """Refuse unknown agents and, without replacement, shards smaller than a batch; warn of them otherwise."""
         known = range(len(self.shard_sizes))
         if not known:
             raise InputError("shard_sizes is empty, expected the shard size of at least one agent.")
@@ -79,20 +80,25 @@ class Minibatches:
             if agent not in known:
                 raise InputError(
                     f"agents contains {agent}, expected agents between 0 and {len(known) - 1}, "
-                    "those that shard_sizes lists."
+                    "one for each entry of shard_sizes."
                 )
-        for agent, size in enumerate(self.shard_sizes):  # all agents, so that every process says the same
-            if not self.replacement and size < self.batch_size:
-                raise InputError(
-                    f"batch_size is {self.batch_size} but agent {agent} has a shard of {size} without "
-                    f"replacement; use a batch_size of at most {size}, larger shards, or replacement=True."
-                )
+        small = next((i for i, size in enumerate(self.shard_sizes) if size < self.batch_size), None)
+        if small is None:
+            return
+        size = self.shard_sizes[small]
+        if not self.replacement:  # all agents are checked, so that every process raises the same error
+            raise InputError(
+                f"batch_size is {self.batch_size} but agent {small} has a shard of {size} without "
+                f"replacement; use a batch_size of at most {size}, larger shards, or replacement=True."
+            )
+        if 0 in self.agents:  # one process of the run warns
+            _warn_of_repeats(self._numbers[small], size, self.batch_size)
 
     def batches(self, k: int) -> torch.Tensor:
-        """Return the int64 tensor (hosted agents × batch_size) of iteration k; read it, do not write to it.
+        """Return the int64 tensor (hosted agents × batch_size) of iteration k, which must not be modified.
 
         Args:
-            k: the iteration, k >= 0, in any order; consecutive ones are the fast case.
+            k: the iteration, k >= 0, in any order; consecutive iterations are fastest.
 
         >>> Minibatches([4], batch_size=2, seed=0, replacement=False).batches(0).shape
         torch.Size([1, 2])
@@ -101,7 +107,7 @@ class Minibatches:
         if not 0 <= offset < len(self._cached):
             k = check_integer("k", k, 0)
             self._start = k - k % self._chunk
-            # Views made once: a tuple is indexed ten times faster than a tensor.
+            # Make the views once: indexing a tuple is ten times faster than indexing a tensor.
             self._cached = torch.from_numpy(self._draw(self._start)).unbind()
             offset = k - self._start
         return self._cached[offset]
@@ -126,7 +132,7 @@ class Minibatches:
         return self._epochs(agent) * (self.shard_sizes[agent] // self.batch_size)
 
     def _epochs(self, agent: int) -> int:
-        """Return how many epochs share a table: many for a small shard, whose epochs are short."""
+        """Return the number of epochs per table: many for a small shard, whose epochs are short."""
         return max(1, _DRAWN_AT_ONCE // self.shard_sizes[agent])
 
     def _table(self, agent: int, block: int) -> NDArray[np.int64]:
@@ -136,9 +142,19 @@ class Minibatches:
             draw = stream(self.seed, "minibatch", self._numbers[agent], block)
             return draw.integers(size, size=(self._chunk, self.batch_size))
         known, table = self._unfinished.get(agent, (-1, np.empty(0, dtype=np.int64)))
-        if known != block:  # an epoch may span many chunks: keep its permutation until it is used up
+        if known != block:  # an epoch may span many chunks: keep its permutation
             shards = np.tile(np.arange(size), (self._epochs(agent), 1))
             stream(self.seed, "epoch", self._numbers[agent], block).permuted(shards, axis=1, out=shards)
             table = shards[:, : size - size % self.batch_size].reshape(-1, self.batch_size)
             self._unfinished[agent] = (block, table)
         return table
+
+
+@lru_cache
+def _warn_of_repeats(agent: int, size: int, batch_size: int) -> None:
+    """Warn once per process, however many methods draw from this shard."""
+    warnings.warn(
+        f"agent {agent} has a shard of {size} samples and a batch_size of {batch_size}, so its minibatches repeat "
+        f"samples; use a batch_size of at most {size} to avoid that.",
+        stacklevel=5,
+    )

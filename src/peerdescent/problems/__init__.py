@@ -1,4 +1,4 @@
-"""What is minimised: any module, loss and shards; the paper's networks; quadratics, ripples, logistic regression."""
+"""Problems: any module with a loss and data, the paper's networks, quadratics, ripples, logistic regression."""
 
 from peerdescent.problems.base import Oracle, Problem
 from peerdescent.problems.logistic import LogisticNonconvex, logistic_nonconvex

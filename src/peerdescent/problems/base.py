@@ -1,4 +1,4 @@
-"""What is minimised: f(x) = (1/n) Σ f_i(x), where agent i alone can ask for gradients of f_i."""
+"""A problem: minimise f(x) = (1/n) Σ f_i(x), where only agent i computes gradients of f_i."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Oracle(Protocol):
     """Stochastic gradients for the agents hosted here, a pure function of the points and of (seed, agent, k)."""
 
     def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
-        """Write into row i of `out` agent i's gradient at row i of `points`, in iteration k."""
+        """Write the gradient of agent i at row i of `points` in iteration k into row i of `out`."""
         ...
 
 
 class Problem(ABC):
-    """A cost shared by n agents."""
+    """The sum of the costs of n agents."""
 
     name: str = "problem"
     agents: int
@@ -31,51 +31,57 @@ class Problem(ABC):
     dtype: torch.dtype = torch.float32
     device: torch.device = torch.device("cpu")
     strategies: tuple[str, ...] = ("stacked",)
-    """The ways in which its gradients can be computed; all give the same to rounding."""
+    """How gradients can be computed; all strategies give the same result up to rounding."""
     numbers: tuple[int, ...] | None = None
-    """By which the agents draw at random, where they are some of a larger problem's; None for 0, …, n−1."""
+    """The numbers of the agents in a larger problem, for their random streams; None for 0, …, n−1."""
 
     def number(self, agent: int) -> int:
-        """What an agent's randomness goes by: its number in the whole problem."""
+        """Return the number of an agent in its random stream: its number in the full problem."""
         return agent if self.numbers is None else self.numbers[agent]
 
     def subset(self, agents: Sequence[int]) -> Problem:
-        """The problem of some of the agents, with their own data and their own randomness, numbered anew."""
+        """Return the problem of some of the agents, renumbered, with the same data and random streams."""
         raise InputError(
-            f"the problem {self.name} cannot go on without some of its agents: it does not define `subset`; "
+            f"the problem {self.name} cannot continue without some of its agents because it does not define `subset`; "
             "choose --on-loss stop or restart."
         )
 
+    def preferred_strategy(self) -> tuple[str, str]:
+        """Return the strategy for `gradients="auto"` and the reason: a pure function of the problem, no timing."""
+        if len(self.strategies) == 1:
+            return self.strategies[0], "the only way"
+        return self.strategies[0], "the first strategy of the problem"
+
     @abstractmethod
     def start(self, seed: int) -> torch.Tensor:
-        """The agents' starting points, n×p."""
+        """Return the starting points of the agents, n×p."""
 
     @abstractmethod
     def oracle(
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
-        """Gradients for a block of agents; batch_size None means exact gradients."""
+        """Return the gradients of a block of agents; batch_size None means exact gradients."""
 
     @abstractmethod
     def loss(self, x: torch.Tensor) -> float:
-        """f(x) at one point."""
+        """Return f(x)."""
 
     @abstractmethod
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """∇f(x) at one point."""
+        """Return ∇f(x)."""
 
     def accuracy(self, x: torch.Tensor) -> float | None:
-        """The share of right answers on test data, where that makes sense."""
+        """Return the fraction of correct answers on test data, or None without test data or classes."""
         return None
 
     def optimum(self) -> torch.Tensor | None:
-        """The minimiser, where it is known."""
+        """Return the minimiser, or None if it is unknown."""
         return None
 
     def model(self, x: torch.Tensor) -> nn.Module | None:
-        """The module that has x as its parameters, where there is one."""
+        """Return the module with parameters x, or None without a module."""
         return None
 
     @abstractmethod
     def to(self, device: torch.device, dtype: torch.dtype) -> Problem:
-        """The same problem with its numbers on that device and in that precision."""
+        """Return the problem on that device and in that precision."""

@@ -1,4 +1,4 @@
-"""Logistic regression with a nonconvex regulariser, the standard small nonconvex test."""
+"""Logistic regression with a nonconvex regulariser, a standard small nonconvex problem."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class LogisticNonconvex(Sampled):
 
     name = "logistic-nonconvex"
     strategies = ("stacked", "loop")
+    by_hand = True
 
     def __init__(
         self,
@@ -31,17 +32,17 @@ class LogisticNonconvex(Sampled):
     ) -> None:
         super().__init__(inputs, labels, shards, test)
         if not 0 <= regularisation < np.inf:
-            raise InputError(f"regularisation = {regularisation}: expected a number that is not negative.")
+            raise InputError(f"regularisation = {regularisation}: expected a finite number of at least 0.")
         self.dimension, self.regularisation = inputs.shape[1], regularisation
 
     def start(self, seed: int) -> torch.Tensor:
-        """Small random points, each agent its own."""
+        """Return small random points, different for each agent."""
         numbers = [self.number(agent) for agent in range(self.agents)]
         rows = [0.1 * stream(seed, "start", number).standard_normal(self.dimension) for number in numbers]
         return torch.from_numpy(np.stack(rows)).to(self.device, self.dtype)
 
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The logistic loss and the regulariser."""
+        """Return the logistic loss plus the regulariser."""
         fit = torch.nn.functional.softplus(-targets * (inputs @ x)).mean()
         return fit + self.regularisation * (x * x / (1 + x * x)).sum()
 
@@ -55,7 +56,7 @@ class LogisticNonconvex(Sampled):
         out.addcdiv_(points, (1 + points * points).square(), value=2 * self.regularisation)
 
     def accuracy(self, x: torch.Tensor) -> float | None:
-        """The share of test samples on the right side."""
+        """Return the fraction of test samples that are classified correctly."""
         if self.test is None:
             return None
         inputs, labels = self.test
@@ -72,7 +73,7 @@ def logistic_nonconvex(
     sizes: str = "even",
     seed: int = 0,
 ) -> LogisticNonconvex:
-    """Nonconvex logistic regression on generated or scikit-learn data; a fifth of it is for the test.
+    """Nonconvex logistic regression on generated or scikit-learn data; a fifth of it is test data.
 
     >>> logistic_nonconvex(agents=5, samples=100).sizes
     [16, 16, 16, 16, 16]
@@ -93,7 +94,7 @@ def logistic_nonconvex(
 
 
 def _data(source: str, samples: int, dimension: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Features with a constant column for the bias, and classes 0 or 1."""
+    """Return features with a constant column for the bias, and classes 0 or 1."""
     if source == "generated":
         random = stream(seed, "logistic")
         features = random.standard_normal((samples, dimension))

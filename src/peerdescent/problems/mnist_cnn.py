@@ -1,4 +1,4 @@
-"""The paper's second experiment: a convolutional network on all of MNIST, in both readings of its text."""
+"""The second experiment of the paper: a convolutional network on all of MNIST, in both readings of the text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STARTS = ("glorot", "shared")
 
 
 def convolutional_net(reading: str = "code") -> nn.Sequential:
-    """The network as the authors' earlier code has it (one layer of five filters) or as the text says (five layers).
+    """Return the network of the authors' earlier code (one layer of five filters) or of the text (five layers).
 
     Convolutions of 3×3 with ReLU, a 2×2 mean pool, sigmoid layers of 360 and 60, ten outputs.
 
@@ -47,18 +47,18 @@ def convolutional_net(reading: str = "code") -> nn.Sequential:
 
 
 class MnistCNN(Supervised):
-    """The paper's network on 60,000 digits, tested on 10,000.
+    """The network of the paper, trained on 60,000 digits and tested on 10,000.
 
     Args:
-        agents: n; the training images are split among them.
+        agents: n; each has a part of the training images.
         partition: "iid", "label" or "dirichlet:A".
         reading: "code" (one convolution of five filters) or "text" (five convolutions).
-        start: "glorot" (convolutions 0.1·N(0,1), dense layers Glorot-uniform, biases 0, each agent its own) or
-            "shared" (the same draw for all_agents).
+        start: "glorot" (convolutions 0.1·N(0,1), dense layers Glorot-uniform, biases 0, independent) or "shared" (the
+            same draw for all agents).
         sizes: "even" or "uneven".
-        evaluated: training samples on which loss and gradient norm are measured, an equal number of each agent's;
-            0 measures on all 60,000, which takes as long as an eighth of an epoch of training.
-        seed: decides the partition.
+        evaluated: training samples for evaluating loss and gradient norm, equally many from each agent; 0 for all
+            60,000, which takes as long as an eighth of a training epoch.
+        seed: determines the partition.
     """
 
     name = "mnist-cnn"
@@ -85,7 +85,7 @@ class MnistCNN(Supervised):
         self.by_hand = reading == "code"
 
     def start(self, seed: int) -> torch.Tensor:
-        """The agents' starting weights."""
+        """Return the starting weights of the agents."""
         drawn_by = [self.number(agent) if self.start_kind == "glorot" else 0 for agent in range(self.agents)]
         rows = [self._draw(seed, agent) for agent in drawn_by]
         return torch.from_numpy(np.stack(rows)).to(self.device, self.dtype)
@@ -106,7 +106,7 @@ class MnistCNN(Supervised):
     def stacked_gradient(
         self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
     ) -> None:
-        """One convolution: backpropagation by hand, all agents in each dense product. Five: by vmap."""
+        """Backpropagation by hand for one convolution, with all agents in each dense product; vmap for five."""
         if self.reading == "text":
             super().stacked_gradient(points, inputs, targets, out)
             return
@@ -144,31 +144,31 @@ class _Views:
 def _dense_gradient(
     dw: torch.Tensor, db: torch.Tensor, error: torch.Tensor, x: torch.Tensor, w: torch.Tensor
 ) -> torch.Tensor:
-    """Write a dense layer's gradients; returns the error of its input."""
-    for i in range(len(dw)):  # agent by agent straight into its row: one batched product would need a copy
+    """Write the gradients of a dense layer; return the error of its input."""
+    for i in range(len(dw)):  # directly into each agent's row: one batched product would need a copy
         torch.mm(error[i].mT, x[i], out=dw[i])
     torch.sum(error, dim=1, out=db)
     return torch.bmm(error, w)
 
 
 def _patches(images: torch.Tensor) -> torch.Tensor:
-    """What each of the nine places of a filter sees, n × 9 × (batch · 26 · 26)."""
+    """Return the image patches for the nine entries of a filter, n × 9 × (batch · 26 · 26)."""
     n, batch, side = len(images), images.shape[1], SIDE - KERNEL + 1
-    seen = images.new_empty(n, KERNEL * KERNEL, batch, side, side)
+    patches = images.new_empty(n, KERNEL * KERNEL, batch, side, side)
     for place in range(KERNEL * KERNEL):
         down, right = divmod(place, KERNEL)
-        seen[:, place].copy_(images[:, :, 0, down : down + side, right : right + side])
-    return seen.view(n, KERNEL * KERNEL, -1)
+        patches[:, place].copy_(images[:, :, 0, down : down + side, right : right + side])
+    return patches.view(n, KERNEL * KERNEL, -1)
 
 
 def _mean_pool(a: torch.Tensor) -> torch.Tensor:
-    """The means of 2×2 windows in the last two dimensions."""
+    """Return the means of 2×2 windows in the last two dimensions."""
     rows = a[..., 0::2, :] + a[..., 1::2, :]
     return (rows[..., 0::2] + rows[..., 1::2]).mul_(0.25)
 
 
 def _spread(a: torch.Tensor) -> torch.Tensor:
-    """Every entry of the last two dimensions repeated over a 2×2 window."""
+    """Repeat every entry of the last two dimensions over a 2×2 window."""
     wide = a.new_empty(*a.shape[:-1], 2 * POOLED)
     wide[..., 0::2], wide[..., 1::2] = a, a
     tall = a.new_empty(*a.shape[:-2], 2 * POOLED, 2 * POOLED)

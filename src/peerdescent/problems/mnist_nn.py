@@ -1,4 +1,4 @@
-"""The paper's first experiment: a 400-50-10 sigmoid network on 5,000 MNIST digits."""
+"""The first experiment of the paper: a 400-50-10 sigmoid network on 5,000 MNIST digits."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ STARTS = ("normal", "uniform", "glorot")
 
 
 class SigmoidNet(nn.Module):
-    """y = Sig(Z² [1, Sig(Z¹ [1, x])]), the bias being column 0 of each weight matrix as in the paper.
+    """y = Sig(Z² [1, Sig(Z¹ [1, x])]), with the bias in column 0 of each weight matrix as in the paper.
 
-    The output is the argument of the last sigmoid: the same order of classes, and a stable loss.
+    Returns the argument of the last sigmoid, which ranks the classes alike and gives a numerically stable loss.
 
     >>> sum(p.numel() for p in SigmoidNet().parameters())
     20560
@@ -34,7 +34,7 @@ class SigmoidNet(nn.Module):
         self.second = nn.Parameter(torch.zeros(CLASSES, HIDDEN + 1))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Ten numbers for each image of 400 pixels; a leading 1 for the bias may be there already."""
+        """Return ten numbers for each image of 400 pixels, which may have a leading 1 for the bias."""
         if images.shape[-1] == PIXELS:
             images = nn.functional.pad(images, (1, 0), value=1.0)
         hidden = torch.sigmoid(images @ self.first.mT)
@@ -42,7 +42,7 @@ class SigmoidNet(nn.Module):
 
 
 def risk(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The paper's empirical risk: −Σ_k t_k ln y_k + (1−t_k) ln(1−y_k), averaged over the samples."""
+    """The empirical risk of the paper: −Σ_k t_k ln y_k + (1−t_k) ln(1−y_k), averaged over the samples."""
     target = (labels[..., None] == torch.arange(CLASSES, device=labels.device)).to(outputs.dtype)
     entropy = nn.functional.binary_cross_entropy_with_logits(outputs, target, reduction="none")
     return entropy.sum(dim=-1).mean()
@@ -50,7 +50,7 @@ def risk(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class _Buffers:
-    """Work space for one shape of minibatch, so that nothing is allocated per iteration."""
+    """Buffers for one minibatch shape, so that an iteration allocates nothing."""
 
     hidden: torch.Tensor
     output: torch.Tensor
@@ -61,14 +61,14 @@ class _Buffers:
 
 
 class MnistNN(Supervised):
-    """The 400-50-10 network with hand-stacked gradients: batched products instead of a loop over agents.
+    """The 400-50-10 network with stacked gradients written by hand: batched products instead of a loop over agents.
 
     Args:
-        agents: n; the 2,500 training images are split among them.
+        agents: n; each has a part of the 2,500 training images.
         partition: "iid", "label" or "dirichlet:A".
-        start: "normal" (N(0,1), each agent its own), "uniform" (U(−1,1)/√fan-in, shared) or "glorot" (each its own).
+        start: "normal" (N(0,1), independent), "uniform" (U(−1,1)/√fan-in, shared) or "glorot" (independent).
         sizes: "even" or "uneven".
-        seed: decides the split into training and test images and the partition.
+        seed: determines the split into training and test images and the partition.
     """
 
     name = "mnist-nn"
@@ -88,7 +88,7 @@ class MnistNN(Supervised):
         self._work: dict[tuple[int, int], _Buffers] = {}
 
     def start(self, seed: int) -> torch.Tensor:
-        """The agents' starting weights."""
+        """Return the starting weights of the agents."""
         numbers = [self.number(agent) for agent in range(self.agents)]
         if self.start_kind == "uniform":
             rows = [_uniform(seed, 0, (PIXELS + 1) ** -0.5, (HIDDEN + 1) ** -0.5)] * self.agents
@@ -106,7 +106,7 @@ class MnistNN(Supervised):
     def stacked_gradient(
         self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
     ) -> None:
-        """Backpropagation by hand, all agents in each product.
+        """Backpropagation by hand, with all agents in each product.
 
         h = Sig(Z¹x), o = Z²[1,h], δ² = (Sig(o) − t)/B, δ¹ = (Z²ᵀδ²)·h(1−h), dZ² = δ²[1,h]ᵀ, dZ¹ = δ¹xᵀ.
         """
@@ -142,7 +142,7 @@ class MnistNN(Supervised):
         return self._work[key]
 
     def to(self, device: torch.device, dtype: torch.dtype) -> MnistNN:
-        """The same problem on another device, in another precision."""
+        """Return the problem on another device, in another precision."""
         new = super().to(device, dtype)
         assert isinstance(new, MnistNN)
         new._work = {}
@@ -158,7 +158,7 @@ def _with_bias(images: NDArray[np.float32]) -> torch.Tensor:
 
 
 def _uniform(seed: int, agent: int, first: float, second: float) -> NDArray[np.float64]:
-    """Weights of both layers, uniform in ±first and ±second."""
+    """Return weights of both layers, uniform in ±first and ±second."""
     random = stream(seed, "start", agent)
     rest = CLASSES * (HIDDEN + 1)
     return np.concatenate([random.uniform(-first, first, FIRST), random.uniform(-second, second, rest)])

@@ -10,17 +10,17 @@ import torch
 from peerdescent.data import stream
 
 BLOCK = 64
-"""Iterations whose noise is drawn at once."""
+"""The number of iterations whose noise is drawn at once."""
 
 
 class KnownNoise:
-    """Adds independent N(0, s²) to every entry of the agents' gradients.
+    """Add independent N(0, s²) noise to every entry of the gradients.
 
     Args:
-        deviation: s for one sample; a minibatch of B has s/√B, exact gradients (batch_size None) have none.
+        deviation: s for one sample; a minibatch of B has s/√B, exact gradients (batch_size None) have no noise.
         batch_size: B.
-        seed: the run's seed.
-        agents: the numbers by which those draw whose gradients these are.
+        seed: the seed of the run.
+        agents: the numbers of the agents in their random streams.
 
     >>> gradients = torch.zeros(2, 3)
     >>> KnownNoise(1.0, None, 0, range(2)).add_to(gradients, k=0)
@@ -34,14 +34,14 @@ class KnownNoise:
         self._drawn: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
     def add_to(self, gradients: torch.Tensor, k: int) -> None:
-        """The noise of iteration k, in place."""
+        """Add the noise of iteration k in place."""
         if self.deviation:
             gradients.add_(self._noise(k, gradients), alpha=self.deviation)
 
-    def _noise(self, k: int, like: torch.Tensor) -> torch.Tensor:
+    def _noise(self, k: int, gradients: torch.Tensor) -> torch.Tensor:
         block, place = divmod(k, BLOCK)
         if self._drawn[0] != block:
-            shape = (BLOCK, like.shape[1])
+            shape = (BLOCK, gradients.shape[1])
             drawn = [stream(self.seed, "noise", agent, block).standard_normal(shape) for agent in self.agents]
-            self._drawn = block, torch.from_numpy(np.stack(drawn, axis=1)).to(like)
+            self._drawn = block, torch.from_numpy(np.stack(drawn, axis=1)).to(gradients)
         return self._drawn[1][place]

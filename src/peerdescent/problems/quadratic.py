@@ -1,4 +1,4 @@
-"""Quadratic costs with a known optimum: where theory can be checked to the last digit."""
+"""Quadratic costs with a known optimum, for exact checks of the theory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Quadratic(Problem):
         A: n symmetric positive semidefinite p×p matrices, or n rows of p diagonals.
         c: n centres, n×p.
         noise: standard deviation of each entry of a one-sample gradient; a minibatch of B has noise/√B.
-        start: the starting points, n×p or one row; zeros unless given.
+        start: the starting points, n×p or one row; zeros by default.
 
     >>> problem = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
     >>> problem.optimum()
@@ -44,43 +44,43 @@ class Quadratic(Problem):
             )
         self.A = torch.diag_embed(self.A) if self.A.dim() == 2 else self.A
         if not (torch.isfinite(self.A).all() and torch.isfinite(self.c).all() and noise >= 0):
-            raise InputError("quadratic: A and c must be finite and the noise not negative.")
+            raise InputError("quadratic: A and c must be finite and the noise at least 0.")
         self.agents, self.dimension = self.c.shape
         self.noise = float(noise)
         given = torch.zeros(self.dimension) if start is None else torch.as_tensor(np.asarray(start))
         self._start = given.to(torch.float64).expand(self.agents, self.dimension).contiguous()
 
     def start(self, seed: int) -> torch.Tensor:
-        """The given starting points."""
+        """Return the given starting points."""
         return self._start.to(self.device, self.dtype)
 
     def oracle(
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
-        """A_i(x − c_i) plus noise/√B; exact without a batch size."""
+        """Return A_i(x − c_i) plus noise/√B; exact without a batch size."""
         if strategy not in self.strategies:
-            raise InputError(f"gradients = {strategy!r}: {self.name} offers {', '.join(self.strategies)}.")
+            raise InputError(f"gradients = {strategy!r}: {self.name} supports {', '.join(self.strategies)}.")
         if batch_size is not None and batch_size < 1:
             raise InputError(f"batch_size = {batch_size}: expected at least 1.")
         return _NoisyGradient(self, batch_size, seed, agents)
 
     def loss(self, x: torch.Tensor) -> float:
-        """f(x)."""
+        """Return f(x)."""
         d = x - self.c.to(x)
         return float(torch.einsum("np,npq,nq->", d, self.A.to(x), d) / (2 * self.agents))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """∇f(x)."""
+        """Return ∇f(x)."""
         return torch.einsum("npq,nq->p", self.A.to(x), x - self.c.to(x)) / self.agents
 
     def optimum(self) -> torch.Tensor:
-        """The solution of (Σ A_i) x = Σ A_i c_i."""
+        """Return the solution of (Σ A_i) x = Σ A_i c_i."""
         pull = torch.einsum("npq,nq->p", self.A, self.c)
         solution: torch.Tensor = torch.linalg.lstsq(self.A.sum(0), pull[:, None]).solution
         return solution[:, 0]
 
     def subset(self, agents: Sequence[int]) -> Quadratic:
-        """The costs of some of the agents.
+        """Return the problem of some of the agents.
 
         >>> Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]]).subset([1, 2]).optimum()
         tensor([0.5000], dtype=torch.float64)
@@ -91,7 +91,7 @@ class Quadratic(Problem):
         return new
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Quadratic:
-        """The same problem on another device, in another precision."""
+        """Return the problem on another device, in another precision."""
         new = copy.copy(self)
         new.device, new.dtype = device, dtype
         return new
@@ -116,7 +116,7 @@ def quadratic(
     noise: float = 0.0,
     seed: int = 0,
 ) -> Quadratic:
-    """A random quadratic problem: A_i = QᵀDQ with eigenvalues in [1/condition, 1], c_i = N(0, spread²).
+    """Make a random quadratic problem: A_i = QᵀDQ with eigenvalues in [1/condition, 1], c_i = N(0, spread²).
 
     >>> quadratic(agents=4, dimension=3).agents
     4

@@ -1,4 +1,4 @@
-"""The problems by name, with the options that an experiment may set."""
+"""The problems by name, with the options that an experiment can set."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from peerdescent.problems.quadratic import quadratic
 from peerdescent.problems.ripples import Ripples
 
 FROM_EXPERIMENT = ("agents", "partition")
-"""Options that stand elsewhere in an experiment: the graph's size and `partition`."""
+"""Options that come from other keys of an experiment: the size of the graph and `partition`."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """How a named problem is made."""
+    """A named problem: how to make it and one line about it."""
 
     make: Callable[..., Problem]
     summary: str
     dimension: Callable[..., int] | None = None
-    """The length of x from some of the options, for problems that need their data only to run."""
+    """The length of x as a function of some options, for problems whose data need not be loaded to know it."""
 
     def options(self) -> dict[str, Any]:
-        """What can be set, with the defaults."""
+        """Return the options with their defaults."""
         signature = inspect.signature(self.make).parameters.values()
         return {p.name: p.default for p in signature if p.name not in FROM_EXPERIMENT}
 
@@ -46,12 +46,12 @@ PROBLEMS: Mapping[str, Entry] = MappingProxyType(_PROBLEMS)
 def register(
     name: str, make: Callable[..., Problem], summary: str = "", dimension: Callable[..., int] | None = None
 ) -> None:
-    """Offer a problem under a name; `make` takes agents=, partition= and its own options."""
+    """Register a problem under a name; `make` takes agents=, partition= and further options."""
     _PROBLEMS[name] = Entry(make, summary or (make.__doc__ or "").strip().split("\n")[0], dimension)
 
 
 def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Problem:
-    """The problem of that name for n agents.
+    """Make the problem of that name for n agents.
 
     >>> make("quadratic", agents=3, dimension=5).dimension
     5
@@ -61,12 +61,12 @@ def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Prob
     if "partition" in accepted:
         options["partition"] = partition
     elif partition != "iid":
-        raise InputError(f"{name} has no samples to split: leave out partition = {partition!r}.")
+        raise InputError(f"partition = {partition!r}: {name} has no samples to split; leave the partition out.")
     return entry.make(agents=agents, **options)
 
 
 def dimension(name: str, agents: int, partition: str = "iid", **options: Any) -> int:
-    """How many numbers an agent's x has, without touching data that would have to be fetched first.
+    """Return the length of x without loading data that may have to be fetched first.
 
     >>> dimension("mnist-nn", agents=10), dimension("quadratic", agents=3, dimension=5)
     (20560, 5)
@@ -79,21 +79,21 @@ def dimension(name: str, agents: int, partition: str = "iid", **options: Any) ->
 
 
 def _find(name: str, options: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
-    """The entry of that name, and the options as the kinds of values that it has."""
+    """Return the entry of that name and the options, converted to the types of its defaults."""
     if name not in _PROBLEMS:
         raise InputError(
-            f"there is no problem {name!r}{did_you_mean(name, _PROBLEMS)}: see `peerdescent list problems`."
+            f"there is no problem {name!r}{did_you_mean(name, _PROBLEMS)}; see `peerdescent list problems`."
         )
     entry = _PROBLEMS[name]
     defaults = entry.options()
     for key in options:
         if key not in defaults:
-            raise InputError(f"{name} has no option {key!r}: it has {', '.join(defaults)}.")
-    return entry, {key: _like(value, defaults[key], f"problem.{key}") for key, value in options.items()}
+            raise InputError(f"{name} has no option {key!r}; use one of {', '.join(defaults)}.")
+    return entry, {key: _convert(value, defaults[key], f"problem.{key}") for key, value in options.items()}
 
 
-def _like(value: Any, default: Any, name: str) -> Any:
-    """A text from the command line as the kind of number that the default is."""
+def _convert(value: Any, default: Any, name: str) -> Any:
+    """Convert a text from the command line to the numeric type of the default."""
     if isinstance(default, bool) or not isinstance(default, (int, float)):
         return value
     try:
@@ -102,7 +102,7 @@ def _like(value: Any, default: Any, name: str) -> Any:
             raise ValueError
         return number
     except (TypeError, ValueError, OverflowError):
-        kind = "a whole number" if isinstance(default, int) else "a number"
+        kind = "an integer" if isinstance(default, int) else "a number"
         raise InputError(f"{name} = {value!r}: expected {kind}.") from None
 
 
@@ -113,15 +113,15 @@ def _parameters(module: nn.Module) -> int:
 register(
     "mnist-nn",
     MnistNN,
-    "400-50-10 sigmoid network on 5,000 MNIST digits, the paper's first experiment",
+    "400-50-10 sigmoid network on 5,000 MNIST digits, the first experiment of the paper",
     lambda: _parameters(SigmoidNet()),
 )
 register(
     "mnist-cnn",
     MnistCNN,
-    "convolutional network on all of MNIST, the paper's second experiment",
+    "convolutional network on all of MNIST, the second experiment of the paper",
     lambda reading="code": _parameters(convolutional_net(reading)),
 )
 register("quadratic", quadratic, "random quadratic costs with a known optimum")
 register("logistic-nonconvex", logistic_nonconvex, "logistic regression with a nonconvex regulariser")
-register("ripples", Ripples, "a rippled bowl: nonconvex, with known noise and unlikeness, for measuring rates")
+register("ripples", Ripples, "a rippled bowl: nonconvex, with known noise and heterogeneity, for measuring rates")

@@ -1,4 +1,4 @@
-"""Nonconvex costs whose gradient, noise and unlikeness are known exactly: where rates can be measured."""
+"""Nonconvex costs with exactly known gradient, noise and heterogeneity, for measuring convergence rates."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ HEIGHT, FREQUENCY = 0.5, 2.0
 class Ripples(Problem):
     r"""f_i(x) = ½‖x − c_i‖² + h Σ_j (1 − cos ωx_j), h = ½, ω = 2: a bowl with ripples, nonconvex since hω² > 1.
 
-    Centres are skewed, so that the mean of powered gradients is not the power of their mean: each entry of c_i is
-    `spread`·(e − 1) with e from the exponential distribution, shifted so that Σ c_i = 0 whatever n is.
-    All agents start at the same point, drawn from N(0, 2²).
+    Centres are skewed, so that the mean of powered gradients differs from the power of their mean: each entry of c_i
+    is `spread`·(e − 1) with e from the exponential distribution, shifted so that Σ c_i = 0 for every n. All agents
+    start from the same point, drawn from N(0, 2²).
 
     Args:
         agents: n.
-        dimension: p; coordinates do not interact, so that a run is p independent trials.
-        spread: how unlike the agents' costs are; 0 gives all of them the same.
+        dimension: p; coordinates do not interact, so a run is p independent trials.
+        spread: the heterogeneity of the agents; 0 gives all of them the same cost.
         noise: standard deviation of each entry of a one-sample gradient; a minibatch of B has noise/√B.
-        seed: decides the centres.
+        seed: determines the centres.
 
     >>> problem = Ripples(agents=4, dimension=3, spread=1.0)
     >>> bool(problem.c.mean(dim=0).abs().max() < 1e-12), problem.smoothness
@@ -46,23 +46,23 @@ class Ripples(Problem):
         if agents < 1 or dimension < 1:
             raise InputError("ripples: agents and dimension must be at least 1.")
         if not (math.isfinite(spread) and math.isfinite(noise) and spread >= 0 and noise >= 0):
-            raise InputError("ripples: spread and noise must be finite and not negative.")
+            raise InputError("ripples: spread and noise must be finite and at least 0.")
         self.agents, self.dimension, self.noise = agents, dimension, float(noise)
         skewed = [stream(seed, "centre", agent).exponential(size=dimension) - 1 for agent in range(agents)]
         self.c = torch.from_numpy(spread * (np.stack(skewed) - np.mean(skewed, axis=0)))
         self._mean = torch.zeros(dimension, dtype=torch.float64)
 
     def start(self, seed: int) -> torch.Tensor:
-        """One point for all agents."""
+        """Return one point for all agents."""
         row = torch.from_numpy(2 * stream(seed, "start").standard_normal(self.dimension))
         return row.to(self.device, self.dtype).repeat(self.agents, 1)
 
     def oracle(
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
-        """x − c_i + hω sin ωx plus noise/√B; exact without a batch size."""
+        """Return x − c_i + hω sin ωx plus noise/√B; exact without a batch size."""
         if strategy not in self.strategies:
-            raise InputError(f"gradients = {strategy!r}: {self.name} offers {', '.join(self.strategies)}.")
+            raise InputError(f"gradients = {strategy!r}: {self.name} supports {', '.join(self.strategies)}.")
         if batch_size is not None and batch_size < 1:
             raise InputError(f"batch_size = {batch_size}: expected at least 1.")
         c = self.c[agents.start : agents.stop].to(self.device, self.dtype)
@@ -76,16 +76,16 @@ class Ripples(Problem):
         return gradient
 
     def loss(self, x: torch.Tensor) -> float:
-        """f(x)."""
+        """Return f(x)."""
         bowl = (x - self.c.to(x)).square().sum() / (2 * self.agents)
         return float(bowl + HEIGHT * (1 - (FREQUENCY * x).cos()).sum())
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """∇f(x)."""
+        """Return ∇f(x)."""
         return x - self._mean.to(x) + HEIGHT * FREQUENCY * (FREQUENCY * x).sin()
 
     def subset(self, agents: Sequence[int]) -> Ripples:
-        """The costs of some of the agents, whose centres' mean need not be 0."""
+        """Return the problem of some of the agents; the mean of their centres need not be 0."""
         new, chosen = copy.copy(self), list(agents)
         new.c = self.c[chosen]
         new._mean = new.c.mean(dim=0)
@@ -93,7 +93,7 @@ class Ripples(Problem):
         return new
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Ripples:
-        """The same problem on another device, in another precision."""
+        """Return the problem on another device, in another precision."""
         new = copy.copy(self)
         new.device, new.dtype = device, dtype
         return new

@@ -1,4 +1,4 @@
-"""Costs that are means over samples: each agent owns a shard of the data and draws minibatches from it."""
+"""Costs that are means over samples: every agent has a shard of the data and draws minibatches from it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from peerdescent.problems.base import Oracle, Problem
 Shards = Sequence[NDArray[np.integer]]
 Batches = Sequence[torch.Tensor] | torch.Tensor
 EVALUATED_AT_ONCE = 500
-"""Samples per piece of an evaluation: what a piece needs in between stays in the cache."""
+"""Samples per chunk of an evaluation, so that intermediate results stay in the CPU cache."""
 
 
 class Sampled(Problem):
-    """f_i is the mean of a loss over agent i's shard.
+    """f_i is the mean of a loss over the shard of agent i.
 
-    A subclass gives the loss and its stacked gradient; shards, minibatches and evaluation are done here.
+    A subclass defines the loss and its stacked gradient; this class handles shards, minibatches and evaluation.
 
     Args:
         inputs: all training inputs, samples first.
         targets: all training targets.
-        shards: for each agent, the numbers of its samples.
+        shards: the sample indices of each agent.
         test: inputs and targets for the accuracy, or None.
     """
 
     evaluated: int = 0
-    """How many samples, an equal number of each agent's, f is measured on; 0 for all of them."""
+    """The number of samples for evaluating f, equally many from each agent; 0 for all samples."""
 
     by_hand: bool = False
-    """Whether the stacked gradient is written out for this problem, and so the fastest everywhere."""
+    """Whether the stacked gradient is written by hand for this problem, which makes it the fastest strategy."""
 
     def __init__(
         self,
@@ -55,32 +55,41 @@ class Sampled(Problem):
 
     @abstractmethod
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss at one point, averaged over these samples."""
+        """Return the loss at one point, averaged over these samples."""
 
     @abstractmethod
     def stacked_gradient(
         self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
     ) -> None:
-        """Row i of `out` becomes the gradient at row i of `points` on `inputs[i]`, `targets[i]`."""
+        """Write the gradient at row i of `points` on `inputs[i]`, `targets[i]` into row i of `out`."""
 
     def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
-        """The same, agent by agent; the batches may have different sizes."""
+        """Compute the same agent by agent; batches may have different sizes."""
         for i in range(len(points)):
             self.stacked_gradient(points[i : i + 1], inputs[i][None], targets[i][None], out[i : i + 1])
+
+    def preferred_strategy(self) -> tuple[str, str]:
+        """Return "stacked" if its gradient is written by hand.
+
+        >>> from peerdescent.problems import logistic_nonconvex
+        >>> logistic_nonconvex(agents=2, samples=20).preferred_strategy()
+        ('stacked', 'written by hand')
+        """
+        return ("stacked", "written by hand") if self.by_hand else super().preferred_strategy()
 
     def oracle(
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
-        """Minibatch gradients for a block of agents; batch_size None takes whole shards."""
+        """Return minibatch gradients for a block of agents; batch_size None means full shards."""
         if strategy not in self.strategies:
-            raise InputError(f"gradients = {strategy!r}: {self.name} offers {', '.join(self.strategies)}.")
+            raise InputError(f"gradients = {strategy!r}: {self.name} supports {', '.join(self.strategies)}.")
         if batch_size is None:
-            return _WholeShards(self, agents, strategy)
+            return _FullShards(self, agents, strategy)
         minibatches = Minibatches(self.sizes, batch_size, seed, replacement, agents, self.numbers)
         return _SampledShards(self, minibatches, strategy)
 
     def subset(self, agents: Sequence[int]) -> Sampled:
-        """The shards of some of the agents."""
+        """Return the problem of some of the shards."""
         new, shards = copy.copy(self), [self.shard(agent) for agent in agents]
         new.inputs, new.targets = (torch.cat([shard[part] for shard in shards]) for part in (0, 1))
         new.sizes = [len(inputs) for inputs, _ in shards]
@@ -91,28 +100,28 @@ class Sampled(Problem):
         return new
 
     def shard(self, agent: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """An agent's own samples."""
+        """Return the inputs and targets of an agent."""
         part = slice(int(self.offsets[agent]), int(self.offsets[agent + 1]))
         return self.inputs[part], self.targets[part]
 
     def loss(self, x: torch.Tensor) -> float:
-        """f(x): every agent counts the same, whatever the size of its shard."""
+        """Return f(x); every agent has the same weight, whatever the size of its shard."""
         with torch.no_grad():
             return sum(weight * float(self.mean_loss(x, *part)) for weight, part in self._parts())
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """∇f(x) on all data."""
+        """Return ∇f(x) on all data."""
         total, part_gradient = torch.zeros_like(x), torch.empty_like(x)[None]
         for weight, (inputs, targets) in self._parts():
             if self.by_hand:
                 self.stacked_gradient(x[None], inputs[None], targets[None], part_gradient)
             else:
-                self.looped_gradient(x[None], [inputs], [targets], part_gradient)  # it works where vmap does not
+                self.looped_gradient(x[None], [inputs], [targets], part_gradient)  # works where vmap does not
             total += weight * part_gradient[0]
         return total
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Sampled:
-        """The same problem on another device, in another precision."""
+        """Return the problem on another device, in another precision."""
         new = copy.copy(self)
         new.device, new.dtype = device, dtype
         new.inputs, new.targets = _move(self.inputs, device, dtype), _move(self.targets, device, dtype)
@@ -120,7 +129,7 @@ class Sampled(Problem):
         return new
 
     def _parts(self) -> list[tuple[float, tuple[torch.Tensor, torch.Tensor]]]:
-        """What f is measured on, in pieces with their weights: large ones if shards are even, else the shards."""
+        """Return the samples for evaluating f in weighted chunks: of equal size for even shards, else the shards."""
         each = self.evaluated // self.agents or None
         if not self.even:
             shards = [self.shard(i) for i in range(self.agents)]
@@ -131,7 +140,7 @@ class Sampled(Problem):
         return [((cut.stop - cut.start) / total, (inputs[cut], targets[cut])) for cut in cuts]
 
     def _first_of_each(self, each: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """The first samples of every shard, for shards of one size."""
+        """Return the first samples of every shard; all shards have the same size."""
         if each is None or each >= self.sizes[0]:
             return self.inputs, self.targets
         rows = (self.offsets[:-1, None] + torch.arange(each)).flatten().to(self.device)
@@ -153,11 +162,11 @@ class _SampledShards:
         self._gradient(points, self._rows(self.problem.inputs, rows), self._rows(self.problem.targets, rows), out)
 
     def _rows(self, data: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """The chosen samples, agents first."""
+        """Return the selected samples, agents first."""
         return data.index_select(0, rows).view(-1, self.minibatches.batch_size, *data.shape[1:])
 
 
-class _WholeShards:
+class _FullShards:
     """Exact gradients."""
 
     def __init__(self, problem: Sampled, agents: range, strategy: str) -> None:

@@ -1,4 +1,4 @@
-"""Any nn.Module, loss and data as a problem: parameters become one flat vector per agent."""
+"""Any nn.Module with a loss and data as a problem: one flat parameter vector per agent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.data import Dataset
 
@@ -24,9 +25,9 @@ STARTS = ("shared", "independent")
 
 
 class Supervised(Sampled):
-    """f_i(x) = mean over agent i's shard of loss(module with parameters x).
+    """f_i(x) = mean over the shard of agent i of loss(module with parameters x).
 
-    Gradients are stacked over the agents by `torch.func.vmap`, or computed agent by agent.
+    Gradients are computed for all agents at once by `torch.func.vmap`, or agent by agent.
     """
 
     name = "supervised"
@@ -50,11 +51,13 @@ class Supervised(Sampled):
         self.shapes = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}
         self.dimension = sum(shape.numel() for shape in self.shapes.values())
         if not self.dimension:
-            raise InputError(f"the model {type(model).__name__} has no parameters to train.")
+            raise InputError(
+                f"the model {type(model).__name__} has no parameters with requires_grad; give a trainable model."
+            )
         self._leaves: dict[tuple[int, int], list[dict[str, torch.Tensor]]] = {}
 
     def start(self, seed: int) -> torch.Tensor:
-        """The module's own parameters for all_agents, or a fresh draw by the module for each agent."""
+        """Return the parameters of the module for all agents ("shared"), or new ones for each agent ("independent")."""
         if self.start_kind == "shared":
             return self.flatten(self._module).expand(self.agents, -1).to(self.device, self.dtype).contiguous()
         rows = []
@@ -66,29 +69,54 @@ class Supervised(Sampled):
             rows.append(self.flatten(fresh))
         return torch.stack(rows).to(self.device, self.dtype)
 
+    def preferred_strategy(self) -> tuple[str, str]:
+        """Return "loop" for convolutions and for modules that vmap cannot run, otherwise "stacked".
+
+        >>> data = torch.randn(8, 3), torch.randn(8, 1)
+        >>> supervised(nn.Linear(3, 1), nn.functional.mse_loss, data, agents=2).preferred_strategy()
+        ('stacked', 'vmap over the agents')
+        """
+        if self.by_hand:
+            return super().preferred_strategy()
+        if any(isinstance(module, _ConvNd) for module in self._module.modules()):
+            return "loop", "convolutions are faster agent by agent"
+        try:
+            self._try_stacked()
+        except Exception as error:  # vmap raises whatever the module's operations raise
+            return "loop", f"vmap fails: {_in_brief(error)}"
+        return "stacked", "vmap over the agents"
+
+    def _try_stacked(self) -> None:
+        """Compute the stacked gradient of at most two agents on two samples each; some layers refuse one sample."""
+        shards = [self.shard(agent) for agent in range(min(2, self.agents))]
+        few = min(2, *(len(inputs) for inputs, _ in shards))
+        inputs, targets = (torch.stack([shard[part][:few] for shard in shards]) for part in (0, 1))
+        points = self.flatten(self._module).to(self.device, self.dtype).repeat(len(shards), 1)
+        self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
+
     def flatten(self, module: nn.Module) -> torch.Tensor:
-        """The module's parameters as one vector."""
+        """Return the parameters of a module as one vector."""
         parameters = dict(module.named_parameters())
         return torch.cat([parameters[name].detach().flatten() for name in self.shapes])
 
     def unflatten(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """A vector's parts as the module's parameters: views, not copies."""
+        """Return the parameters in a vector by name, as views."""
         pieces = torch.split(x, [shape.numel() for shape in self.shapes.values()])
         return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
 
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The user's loss on the module's outputs."""
+        """Return the loss of the outputs of the module."""
         return self.loss_function(functional_call(self._module, self.unflatten(x), (inputs,)), targets)
 
     def stacked_gradient(
         self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
     ) -> None:
-        """All agents at once, by vmap."""
+        """Compute all agents at once with vmap."""
         gradient = vmap(grad(self.mean_loss), randomness="error")
         out.copy_(gradient(points.detach(), inputs, targets))
 
     def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
-        """Agent by agent; each parameter is a leaf of its own that views its part of the row."""
+        """Compute agent by agent; each parameter is a leaf that views its part of the row."""
         for i, leaves in enumerate(self._rows_as_leaves(points)):
             value = self.loss_function(functional_call(self._module, leaves, (inputs[i],)), targets[i])
             gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
@@ -96,7 +124,7 @@ class Supervised(Sampled):
                 place.copy_(gradient)
 
     def accuracy(self, x: torch.Tensor) -> float | None:
-        """The share of test samples whose class is the largest output; None without test data or classes."""
+        """Return the fraction of test samples whose class has the largest output; None without test data or classes."""
         if self.test is None or self.test[1].is_floating_point() or self.test[1].dim() != 1:
             return None
         right = 0
@@ -108,7 +136,7 @@ class Supervised(Sampled):
         return right / len(self.test[1])
 
     def model(self, x: torch.Tensor) -> nn.Module:
-        """A copy of the module with x as its parameters."""
+        """Return a copy of the module with parameters x."""
         module = copy.deepcopy(self._module).to(x.device, x.dtype)
         with torch.no_grad():
             parameters = dict(module.named_parameters())
@@ -117,7 +145,7 @@ class Supervised(Sampled):
         return module
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Supervised:
-        """The same problem on another device, in another precision."""
+        """Return the problem on another device, in another precision."""
         new = super().to(device, dtype)
         assert isinstance(new, Supervised)
         new._module = copy.deepcopy(self._module).to(device, dtype)
@@ -143,18 +171,18 @@ def supervised(
     sizes: str = "even",
     seed: int = 0,
 ) -> Supervised:
-    """Any module, loss and data as a problem for n agents.
+    """Make a problem for n agents from any module, loss and data.
 
     Args:
-        model: the module; what it computes must be a function of its parameters and input alone.
+        model: the module; its output must depend only on its parameters and input.
         loss: loss(outputs, targets), the mean over a batch.
         data: (inputs, targets), or a Dataset of such pairs.
         agents: n.
         partition: "iid", "label" or "dirichlet:A".
-        test: data for the accuracy (classification: the largest output is the answer).
-        start: "shared" (the module's parameters) or "independent" (each agent draws its own).
+        test: data for the accuracy of a classifier, whose answer is the largest output.
+        start: "shared" (the parameters of the module) or "independent" (new ones for each agent).
         sizes: "even" or "uneven" shards.
-        seed: decides the partition.
+        seed: determines the partition.
 
     >>> inputs, targets = torch.randn(60, 3), torch.randn(60, 1)
     >>> problem = supervised(nn.Linear(3, 1), nn.functional.mse_loss, (inputs, targets), agents=4)
@@ -168,7 +196,7 @@ def supervised(
 
 
 def as_tensors(data: Data, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and targets as two tensors with one row per sample."""
+    """Return inputs and targets as two tensors with one row per sample."""
     if isinstance(data, Dataset):
         pairs = [data[i] for i in range(len(data))]  # type: ignore[arg-type]
         columns = [torch.stack([torch.as_tensor(pair[c]) for pair in pairs]) for c in (0, 1)] if pairs else []
@@ -181,6 +209,12 @@ def as_tensors(data: Data, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     return columns[0], columns[1]
 
 
+def _in_brief(error: Exception) -> str:
+    """Return the first sentence of an error message."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].partition(". ")[0][:100].rstrip(".")
+
+
 def _reset(module: nn.Module) -> None:
     reset = getattr(module, "reset_parameters", None)
     if callable(reset):
@@ -188,14 +222,15 @@ def _reset(module: nn.Module) -> None:
 
 
 def _refuse_hidden_state(model: nn.Module) -> None:
-    """Refuse what is not a function of parameters and input alone: state that no agent owns, and chance of its own."""
+    """Refuse modules with randomness or with state outside of their parameters."""
     for name, module in model.named_modules():
         if isinstance(module, _DropoutNd) and module.p > 0:
             raise InputError(
-                f"the layer {name or type(model).__name__!r} draws at random, which no seed governs: remove it."
+                f"the layer {name or type(model).__name__!r} draws random numbers, which the seed does not control; "
+                "remove it."
             )
         if getattr(module, "track_running_stats", False) and getattr(module, "running_mean", None) is not None:
             raise InputError(
-                f"the layer {name or type(model).__name__!r} keeps running statistics, which are not parameters: "
-                "use track_running_stats=False or a GroupNorm."
+                f"the layer {name or type(model).__name__!r} keeps running statistics, which are not parameters; "
+                "use track_running_stats=False or GroupNorm."
             )

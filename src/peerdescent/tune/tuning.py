@@ -134,12 +134,12 @@ class _Search:
         return Tuned(name, space.options(space.own), self._ends(own), values, ends, *spent)
 
     def _stable(self, space: Space) -> Callable[[Point], bool]:
-        kinds = (self.experiment.laplacian, self.experiment.mixing)
+        kinds, period = (self.experiment.laplacian, self.experiment.mixing), self.experiment.communication_period
 
         def stable(point: Point) -> bool:
             try:
-                return theory.stability(space.at(point), self.graph, *kinds).stable
-            except InputError:  # a method whose modes do not separate: only a run can tell
+                return theory.stability(space.at(point), self.graph, *kinds, communication_period=period).stable
+            except InputError:  # theory cannot treat the method, so a trial must decide
                 return True
 
         return stable
