@@ -65,7 +65,7 @@ def test_no_compiler_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ("text", "reason"),
     [
         ("#!/bin/sh\necho it hurts >&2\nexit 3\n", "it hurts"),
-        ("#!/bin/sh\nexit 1\n", "it made nothing"),
+        ("#!/bin/sh\nexit 1\n", "it produced no output"),
         ("#!/bin/sh\nexit 0\n", ""),  # says yes and makes nothing
         ('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho no library > "$2"\n', ""),
         ("#!/no/such/interpreter\n", ""),

@@ -166,12 +166,12 @@ def test_a_parameter_without_gradient_stays_where_it_is() -> None:
     [
         (lambda p: optim.DSGD1(p, "ring:3"), "3 agents and there is 1 process"),
         (lambda p: optim.DSGD1(p, "ring:1", lr=-1.0), "eta = -1.0"),
-        (lambda p: optim.DSGD1(p, "ring:1", start="best"), "own, shared"),
+        (lambda p: optim.DSGD1(p, "ring:1", start="best"), "independent, shared"),
         (lambda p: optim.DSGD1(p, "ring:1", message_dtype="int4"), "full, bf16"),
         (lambda p: optim.DSGD1(p, "ring:1", communication_period=0), "communication_period"),
         (lambda p: optim.DSGD1(p, "ring:1", laplaccian="unit"), "laplaccian"),
-        (lambda p: optim.DSGD1([*p, nn.Parameter(torch.ones(1, dtype=torch.float64))], "ring:1"), "one kind"),
-        (lambda p: optim.DSGD1([nn.Parameter(torch.ones(1, device="meta"))], "ring:1"), "on the processor"),
+        (lambda p: optim.DSGD1([*p, nn.Parameter(torch.ones(1, dtype=torch.float64))], "ring:1"), "one floating-point dtype"),
+        (lambda p: optim.DSGD1([nn.Parameter(torch.ones(1, device="meta"))], "ring:1"), "on the CPU"),
     ],
 )
 def test_wrong_input_is_one_sentence(make: Callable[[Any], object], words: str) -> None:
