@@ -1,4 +1,4 @@
-"""Several hosts on one machine: network namespaces on a bridge, each with an address and, if asked, a bandwidth."""
+"""Several hosts on one machine: network namespaces on a bridge, each with an address and an optional bandwidth."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Host:
     address: str
 
     def command(self, *words: str) -> list[str]:
-        """A command that runs there."""
+        """The words that run a command on this host."""
         return ["ip", "netns", "exec", self.name, *words]
 
 
 def obstacle() -> str:
-    """Why hosts cannot be made here; empty if they can."""
+    """Why hosts cannot be created here; empty if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
@@ -35,7 +35,7 @@ def obstacle() -> str:
 
 @contextmanager
 def hosts(count: int, mbit: float | None = None) -> Iterator[list[Host]]:
-    """So many hosts, every one with `mbit` megabits per second outwards; gone at the end."""
+    """Create hosts, each with an outgoing bandwidth of `mbit` megabits per second, and remove them at the end."""
     made = [Host(f"{BRIDGE}{i}", f"{NET}.{i + 1}") for i in range(count)]
     _remove(made)
     try:

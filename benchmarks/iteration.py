@@ -39,7 +39,7 @@ def ours(problem: MnistNN, strategy: str, kernel: str) -> Callable[[], None]:
 
 
 def by_hand(problem: MnistNN) -> Callable[[], None]:
-    """What one writes without a library: a module, an autograd pass and a loop over neighbours for every agent."""
+    """The same without a library: a module, an autograd pass and a loop over neighbours for every agent."""
     graph, h = authors10(), make(METHOD)
     models = [SigmoidNet() for _ in range(10)]
     for model, row in zip(models, problem.start(0), strict=True):
@@ -80,7 +80,7 @@ def main() -> None:
         },
         seconds=0.05,
     )
-    print(f"mnist-nn, n = 10, B = 20, {METHOD}, one thread; by hand / ours: aim ≥ 6")
+    print(f"mnist-nn, n = 10, B = 20, {METHOD}, one thread; by hand / ours: target ≥ 6")
     for name, value in t.items():
         print(f"{name:<22}{1e3 * value:>8.2f} ms   by hand / this: {t['by hand'] / value:>6.1f}")
 

@@ -1,4 +1,4 @@
-"""Timing that a noisy machine cannot fool easily: candidates take turns, and only ratios are reported."""
+"""Timing that is robust on a noisy machine: candidates take turns, so that their ratios are comparable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 def medians(
     candidates: Mapping[str, Callable[[], object]], rounds: int = 15, seconds: float = 0.02
 ) -> dict[str, float]:
-    """The median time of one call of each, measured in alternation so that all see the same disturbances."""
+    """The median time of one call of each candidate, measured in turn so that noise affects all alike."""
     repeats = {name: _repeats(call, seconds) for name, call in candidates.items()}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
@@ -24,7 +24,7 @@ def medians(
 
 
 def _repeats(call: Callable[[], object], seconds: float) -> int:
-    """How many calls fill about that many seconds."""
+    """The number of calls that take about that many seconds."""
     call()
     begin = time.perf_counter()
     call()

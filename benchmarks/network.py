@@ -1,11 +1,11 @@
-"""Neighbours against all_reduce: one agent on each of four hosts (network namespaces), the CNN of the paper.
+"""Neighbour exchange against all_reduce: one agent on each of four hosts (network namespaces), the paper's CNN.
 
 python benchmarks/network.py            # as root; no limit and 100 Mbit, on a ring and on an Erdős–Rényi graph
 
-The exchange alone is DSGPA's (one vector to each neighbour) against one all_reduce of the same vector; the step is the
-whole iteration of `optim.DSGPA` against DistributedDataParallel with SGD. Hidden is the share of the exchange's time
-that the iteration does not show, (local + exchange − step) / exchange; it cannot exceed local / exchange, so that it
-says something only with the larger batch. Four processes share this machine's processors.
+The exchange is DSGPA's (one vector to each neighbour) against one all_reduce of the same vector; the step is a whole
+iteration of `optim.DSGPA` against DistributedDataParallel with SGD. Hidden is the fraction of the exchange that
+overlaps with computation, (local + exchange − step) / exchange; it cannot exceed local / exchange, so it is meaningful only with
+the larger batch. The four processes share the CPUs of this machine.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _line(mbit: float | None, batch: int, graph: str, ms: dict[str, float]) -> s
 
 
 def _measured(made: list[Host], graph: str, batch: int) -> dict[str, float]:
-    """Medians in milliseconds, the slowest host's."""
+    """Medians in milliseconds, of the slowest host."""
     processes = []
     for rank, host in enumerate(made):
         env = {"RANK": str(rank), "WORLD_SIZE": str(HOSTS), "MASTER_ADDR": made[0].address, "MASTER_PORT": str(PORT)}
@@ -73,21 +73,21 @@ def _measured(made: list[Host], graph: str, batch: int) -> dict[str, float]:
 
 
 def worker(spec: str, batch: int) -> None:
-    """What one host does: every part in turn, all hosts together."""
+    """The work of one host: every part in turn, all hosts together."""
     dist.init_process_group("gloo", timeout=timedelta(minutes=10))
     torch.manual_seed(0)
     inputs, labels = torch.randn(batch, 1, 28, 28), torch.randint(10, (batch,))
-    method, graph = algorithms.DSGPA(0.1, **NUMBERS, dual="gauss-seidel"), graphs.parse(spec)
+    method, graph = algorithms.DSGPA(0.1, **NUMBERS), graphs.parse(spec)
 
     def gradient(model: nn.Module) -> None:
         model.zero_grad()
         nn.functional.cross_entropy(model(inputs), labels).backward()
 
-    alone = make_network(
+    single = make_network(
         MixingWeights.build(graphs.ring(1), "metropolis", "metropolis", method), torch.float32, torch.device("cpu")
     )
     local_model = convolutional_net()
-    bucket = Bucket(list(local_model.parameters()), method, alone)
+    bucket = Bucket(list(local_model.parameters()), method, single)
 
     def local() -> None:
         gradient(local_model)
@@ -128,7 +128,7 @@ def worker(spec: str, batch: int) -> None:
 
 
 def _median(part: Callable[[], object]) -> float:
-    """Milliseconds, after two rounds to warm up; hosts begin together."""
+    """Milliseconds, after two warm-up rounds; all hosts begin together."""
     part()
     part()
     dist.barrier()

@@ -1,8 +1,8 @@
-"""Would trials be faster if many settings of one method ran as one batch? Time per setting, alone over stacked.
+"""Would trials be faster if many settings of one method ran as one batch? Time per setting, separate over stacked.
 
-Alone: the compiled update, as `peerdescent tune` runs its trials, side by side in processes.
-Stacked: C settings as C×n×p tensors with step sizes of shape C×1×1, the update carried out eagerly, since the
-compiled kernels take one number for each step size.
+Separate: the compiled update, as `peerdescent tune` runs its trials, in parallel processes.
+Stacked: C settings as C×n×p tensors with step sizes of shape C×1×1, with an eager update, because the compiled
+kernels take one number for each step size.
 
 python benchmarks/stacking.py
 """
@@ -50,7 +50,7 @@ class Stacked:
         return a - self.D @ a
 
 
-def alone(name: str, batch: int, options: dict[str, Any], method: str) -> Callable[[], None]:
+def separate(name: str, batch: int, options: dict[str, Any], method: str) -> Callable[[], None]:
     problem, algorithm = problems.make(name, AGENTS, **options), make(method)
     weights = MixingWeights.build(authors10(), "unit", "metropolis", algorithm)
     network = make_network(weights, torch.float32, torch.device("cpu"))
@@ -67,7 +67,7 @@ def alone(name: str, batch: int, options: dict[str, Any], method: str) -> Callab
 
 
 def stacked(name: str, batch: int, options: dict[str, Any], method: str) -> Callable[[], None]:
-    """The gradients of C·n agents in one call stand for those of n agents at C points each."""
+    """The gradients of C·n agents in one call replace those of n agents at C points each."""
     problem, algorithm = problems.make(name, AGENTS * SETTINGS, **options), make(method)
     network = Stacked(MixingWeights.build(authors10(), "unit", "metropolis", algorithm))
     start = initial_state(algorithm, problem.start(0))
@@ -94,10 +94,10 @@ def main() -> None:
     for name, batch, options in CASES:
         for method in ("d-sgd-1", "dsgpa-f-pb"):
             arguments = (name, batch, options, method)
-            t = medians({"alone": alone(*arguments), "stacked": stacked(*arguments)}, seconds=0.05)
+            t = medians({"separate": separate(*arguments), "stacked": stacked(*arguments)}, seconds=0.05)
             each, size = t["stacked"] / SETTINGS, f"{name} {options.get('dimension', '')}"
-            print(f"{size:<22}{method:<12}{1e6 * t['alone']:>8.0f} µs alone {1e6 * each:>8.0f} µs stacked "
-                  f"{t['alone'] / each:>6.2f}")  # fmt: skip
+            print(f"{size:<22}{method:<12}{1e6 * t['separate']:>8.0f} µs separate {1e6 * each:>8.0f} µs stacked "
+                  f"{t['separate'] / each:>6.2f}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def row(name: str, algorithm: Algorithm, p: int) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    print("n = 10, one thread, float32; update/copies: aim ≤ 1.7")
+    print("n = 10, one thread, float32; update/copies: target ≤ 1.7")
     print(f"{'method':<18}{'p':>9}{'3 copies, µs':>13}{'update / copies':>17}{'eager / update':>16}   kernel")
     for p in (20_560, 326_880):
         for gamma in (1.0, 0.5, 0.7):

@@ -2,8 +2,8 @@
 
 python benchmarks/workers.py
 
-Two processes share memory, or exchange rows through sockets as hosts do. The last column is what two processors allow:
-two separate runs of five agents each at the same time, which exchange nothing, against one of ten.
+Two processes share memory, or exchange rows through sockets as hosts do. The last column is the limit of two CPUs: two
+independent runs of five agents at the same time, without messages, against one run of ten.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROUNDS = 3
 
 
 def seconds(name: str, graph: str, iterations: int, workers: int) -> float:
-    """What the iterations of one run take, without its start and its evaluations."""
+    """The seconds of one run's iterations, without its start-up and its evaluations."""
     problem = problems.make(name, 5 if graph == "ring:5" else 10)
     settings = {"batch_size": 20, "gradients": "stacked", "per_agent": False, "eval_every": iterations}
     result = train(problem, graph, "dsgpa-t-pb", iterations=iterations, workers=workers, **settings)
@@ -29,14 +29,14 @@ def seconds(name: str, graph: str, iterations: int, workers: int) -> float:
 
 
 def halves(name: str, iterations: int) -> float:
-    """Two runs of half the agents at once, the slower one."""
+    """The slower of two simultaneous runs with half the agents each."""
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         runs = [pool.submit(seconds, name, "ring:5", iterations, 1) for _ in range(2)]
         return max(run.result() for run in runs)
 
 
 def through_sockets(name: str, graph: str, iterations: int) -> float:
-    """Two processes that find no memory to share."""
+    """Two processes without shared memory."""
     memory, shared_memory.MEMORY = shared_memory.MEMORY, Path("/nowhere")
     try:
         return seconds(name, graph, iterations, 2)
@@ -45,10 +45,10 @@ def through_sockets(name: str, graph: str, iterations: int) -> float:
 
 
 def main() -> None:
-    print(f"{'problem':>10} {'1 process (ms)':>15} {'2 processes (ms)':>17} {'ratio':>6} {'sockets':>8} {'allowed':>8}")
+    print(f"{'problem':>10} {'1 process (ms)':>15} {'2 processes (ms)':>17} {'ratio':>6} {'sockets':>8} {'limit':>8}")
     for name, (graph, iterations) in CASES.items():
         one, two, sent, apart = [], [], [], []
-        for _ in range(ROUNDS):  # in turn, so that what else the machine does falls on all
+        for _ in range(ROUNDS):  # in turn, so that other load affects all alike
             one.append(seconds(name, graph, iterations, 1))
             two.append(seconds(name, graph, iterations, 2))
             sent.append(through_sockets(name, graph, iterations))

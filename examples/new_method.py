@@ -1,7 +1,7 @@
-"""A method of one's own: decentralized SGD with a leaky gradient average, in about twenty lines.
+"""Your own method: decentralized SGD with an exponential moving average of the gradient, in about twenty lines.
 
 peerdescent compare --load examples/new_method.py -a d-sgd-ema -a d-sgd-1 --iterations 2000
-python examples/new_method.py        # the laws that every method must keep
+python examples/new_method.py        # check the properties that every method must have
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class DSGDEma(Algorithm):
     eta: float = 0.1
     theta: float = 0.9
     rates: ClassVar[tuple[str, ...]] = ("eta", "theta")
-    momenta: ClassVar[tuple[str, ...]] = ("theta",)  # tuning seeks it by its distance from 1
+    momenta: ClassVar[tuple[str, ...]] = ("theta",)  # tuning searches it by its distance from 1
 
     def memory(self) -> Mapping[str, str]:
         return {"m": "zero"}
@@ -32,7 +32,7 @@ class DSGDEma(Algorithm):
         return {"x": Wx - h.eta * m, "m": m}
 
 
-register("d-sgd-ema", DSGDEma, "decentralized SGD with a leaky gradient average")
+register("d-sgd-ema", DSGDEma, "decentralized SGD with a moving average of the gradient")
 
 if __name__ == "__main__":
     print(check_algorithm(make("d-sgd-ema")))

@@ -1,10 +1,10 @@
-"""A training loop of one's own, with no centre: four processes train a small convolutional network on MNIST digits.
+"""Your own training loop without a central server: four processes train a small CNN on MNIST digits.
 
 torchrun --standalone --nproc-per-node 4 examples/train_your_model.py
 torchrun --nnodes 4 --node-rank R --master-addr HOST --master-port 29500 --nproc-per-node 1 examples/train_your_model.py
 
-Every process is an agent with a quarter of the digits: one in four of the images, or with --unlike only some of the
-classes. It talks to its two neighbours on a ring, while its own forward and backward passes run.
+Every process is an agent with a quarter of the data: one in four of the images, or with --heterogeneous only some of
+the classes. It exchanges messages with its two neighbours on a ring while its forward and backward passes run.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def accuracy(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> fl
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--unlike", action="store_true", help="every agent sees some of the digits only")
+    parser.add_argument("--heterogeneous", action="store_true", help="every agent has only some of the digits")
     options = parser.parse_args()
 
     dist.init_process_group("gloo")
@@ -44,13 +44,13 @@ def main() -> None:
     torch.manual_seed(agent)
 
     digits = digits_split()
-    shard = partition(digits.train_labels, agents, "label" if options.unlike else "iid", seed=0)[agent]
+    shard = partition(digits.train_labels, agents, "label" if options.heterogeneous else "iid", seed=0)[agent]
     images, labels = (torch.from_numpy(part[shard]) for part in (digits.train_images, digits.train_labels))
     test_images, test_labels = torch.from_numpy(digits.test_images), torch.from_numpy(digits.test_labels)
     images, test_images = (part.reshape(-1, 1, 20, 20) for part in (images, test_images))
 
     model = small_convolutional_net()
-    # The loop below is the usual one; only this line is new.
+    # The loop below is a standard PyTorch loop; only this optimizer is new.
     optimizer = peerdescent.optim.DSGPA(
         model.parameters(), f"ring:{agents}", lr=0.1, alpha=5, beta=1, gamma=0.7, power_on="direction", start="shared"
     )
@@ -64,15 +64,15 @@ def main() -> None:
             loss.backward()
             optimizer.step()
         schedule.step()
-        with optimizer.averaged(model):  # the mean over the agents, buffers too
+        with optimizer.averaged(model):  # the mean over the agents, including buffers
             mean = accuracy(model, test_images, test_labels)
         if agent == 0:
             own = accuracy(model, test_images, test_labels)
-            print(f"epoch {epoch + 1}: agent 0 by itself {own:.1%}, the mean model {mean:.1%}", flush=True)
+            print(f"epoch {epoch + 1}: agent 0 {own:.1%}, mean model {mean:.1%}", flush=True)
 
     if agent == 0:
         print(f"agent 0 sent {optimizer.bytes_sent() / 1e6:.1f} MB")
-    optimizer.settle()
+    optimizer.wait()
     dist.destroy_process_group()
 
 

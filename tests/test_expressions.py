@@ -1,3 +1,5 @@
+"""Recorded equations: what they compute, and what cannot be recorded."""
+
 from __future__ import annotations
 
 import operator
@@ -38,7 +40,7 @@ VALUES = {"x": 3.25, "u": -1.5, "eta": 0.125}
 
 
 def evaluate(node: Expression) -> float:
-    """What a recorded equation stands for, on plain numbers."""
+    """Evaluate a recorded equation on plain numbers."""
     if isinstance(node, (Array, Scalar)):
         return VALUES[node.name]
     if isinstance(node, Constant):
@@ -54,7 +56,7 @@ PROGRAMS = st.lists(
 
 
 def perform(program: Program, values: list[Any]) -> Any:
-    """The same arithmetic on whatever the values are; each line may use the results before it."""
+    """The same arithmetic on any kind of values; each line may use earlier results."""
     for sign, i, j, negate in program:
         new = OPERATORS[sign](values[i % len(values)], values[j % len(values)])
         values.append(-new if negate else new)
@@ -94,7 +96,7 @@ def test_what_is_neither_array_nor_number_is_refused(other: Any) -> None:
 
 
 @pytest.mark.parametrize("use", [abs, float, len, lambda x: x**2, lambda x: x > 0, lambda x: x[0], lambda x: x @ x])
-def test_what_is_no_arithmetic_cannot_be_recorded(use: Callable[[Any], Any]) -> None:
+def test_operations_beyond_arithmetic_cannot_be_recorded(use: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError):
         use(Array("x"))
 
@@ -119,7 +121,7 @@ def test_a_deep_equation_needs_no_deep_stack() -> None:
     assert sum(1 for _ in walk(node)) == 10001
 
 
-def test_the_network_leaves_exchanges_behind_and_a_silent_one_only_the_mean() -> None:
+def test_the_network_records_exchanges_and_a_local_one_only_the_mean() -> None:
     net, local, x = RecordingNetwork(), RecordingNetwork(local=True), Array("x")
     assert [str(net.laplacian(x)), str(net.mix(x)), str(net.mean(x))] == [
         "laplacian(x)",
@@ -149,7 +151,7 @@ class DenseNetwork:
 
 
 def on_arrays(node: Expression, values: dict[str, Any], net: DenseNetwork) -> Any:
-    """What a recorded equation stands for, on the whole n×p arrays."""
+    """Evaluate a recorded equation on whole n×p arrays."""
     below = [on_arrays(operand, values, net) for operand in node.operands()]
     if isinstance(node, (Array, Scalar)):
         return values[node.name]
@@ -183,7 +185,7 @@ def test_a_recorded_method_is_the_step_it_was_recorded_from(name: str, transform
         np.testing.assert_allclose(on_arrays(node, values, net), end.value.value[key], rtol=1e-12, atol=1e-13)
 
 
-def test_what_asks_for_more_than_arithmetic_is_told() -> None:
+def test_a_step_beyond_arithmetic_gets_an_error() -> None:
     @dataclass(frozen=True)
     class Eager(Algorithm):
         def step(self, s: SimpleNamespace, net: Any, h: SimpleNamespace) -> Any:

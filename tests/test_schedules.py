@@ -97,7 +97,7 @@ def test_numbers_are_rates(number: float) -> None:
     assert at(parse(np.float64(number), "eta"), 7) == number
 
 
-def test_the_power_of_an_inverse_may_be_left_out() -> None:
+def test_the_power_of_an_inverse_is_optional() -> None:
     assert parse("inverse:0.1:0.5", "eta") == Inverse(0.1, 0.5, 1.0)
 
 
@@ -110,7 +110,7 @@ def test_the_power_of_an_inverse_may_be_left_out() -> None:
         "warmup:", "warmup:x:1", "cosine:1:" + "9" * 5000,
     ],
 )  # fmt: skip
-def test_what_is_no_rate_is_refused_by_name(text: Any) -> None:
+def test_an_invalid_rate_is_refused_by_name(text: Any) -> None:
     with pytest.raises(InputError, match=r"^beta = .* is not a rate: expected a number, power:BASE:EXPONENT"):
         parse(text, "beta")
 
@@ -133,7 +133,7 @@ def test_what_is_no_rate_is_refused_by_name(text: Any) -> None:
         ("warmup:9:python:lab.halving", "is a Python function"),
     ],
 )
-def test_a_wrong_schedule_gets_its_own_sentence(given: str, words: str) -> None:
+def test_a_wrong_schedule_gets_a_specific_message(given: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         parse(given, "eta")
     assert str(caught.value).startswith("eta = ")
@@ -191,7 +191,7 @@ def test_a_step_size_starts_finite_and_not_negative(eta: Any) -> None:
 
 
 @pytest.mark.parametrize("eta", ["inverse:0.1:-0.5", "inverse:0.1:-0.3:0.5"])
-def test_a_decay_that_runs_into_a_pole_is_refused(eta: Any) -> None:
+def test_a_decay_with_a_pole_is_refused(eta: Any) -> None:
     # base/(1 − ck) is infinite and then negative (or complex) within a few iterations.
     with pytest.raises(InputError, match="not negative"):
         DSGD1(eta=eta)

@@ -1,3 +1,5 @@
+"""Transforms: powers, signs and clips on tensors, arrays, numbers and recorded equations."""
+
 from __future__ import annotations
 
 import math
@@ -36,7 +38,7 @@ def test_power_is_its_definition_for_tensors_arrays_and_numbers(g: np.ndarray, g
 
 @given(g=VECTORS, gamma=GAMMAS)
 @settings(max_examples=50, deadline=None)
-def test_power_is_odd_and_leaves_its_argument_alone(g: np.ndarray, gamma: float) -> None:
+def test_power_is_odd_and_does_not_change_its_argument(g: np.ndarray, gamma: float) -> None:
     a = torch.from_numpy(g.copy())
     assert torch.equal(power(-a, gamma), -power(a, gamma))
     assert torch.equal(a, torch.from_numpy(g))
@@ -98,7 +100,7 @@ def test_powers_below_a_half_warn() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, math.nan, math.inf, "much", None])
-def test_clip_limits_that_are_no_positive_number_are_refused(limit: Any) -> None:
+def test_clip_limits_must_be_positive_numbers(limit: Any) -> None:
     with pytest.raises(InputError, match="clip limit"):
         Clip(limit)
 

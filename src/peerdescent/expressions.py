@@ -1,8 +1,7 @@
-"""An equation, recorded: what a method's step does to one entry of its arrays.
+"""Recorded equations: what a method's step does to one entry of its arrays.
 
-A step is plain arithmetic, so it runs on tensors, on NumPy arrays and on plain numbers alike. Given the
-symbols of this module instead, the same arithmetic leaves behind the equation itself, from which a fused
-kernel can be written.
+A step is plain arithmetic, so it runs on tensors, on NumPy arrays and on numbers. Given the symbols of this
+module, the same arithmetic produces the equation itself, from which a fused kernel is generated.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Operand = Union["Expression", float]
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """A node of a recorded equation. Nodes are compared by identity: one node is computed once.
+    """A node of a recorded equation. Nodes compare by identity: each node is computed once.
 
     >>> x, eta = Array("x"), Scalar("eta")
     >>> print(x - 2 * eta * x)
@@ -54,13 +53,13 @@ class Expression:
         return Binary("-", Constant(0.0), self)
 
     def operands(self) -> tuple[Expression, ...]:
-        """The nodes this one is computed from."""
+        """The nodes that this one is computed from."""
         return ()
 
 
 @dataclass(frozen=True, eq=False)
 class Array(Expression):
-    """An n×p array known by name: a state or the gradient."""
+    """A named n×p array: a state or the gradient."""
 
     name: str
 
@@ -81,7 +80,7 @@ class Scalar(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Expression):
-    """A number that stands in the equation."""
+    """A literal number."""
 
     value: float
     scalar: ClassVar[bool] = True
@@ -119,7 +118,7 @@ class Power(Expression):
     gamma: float
 
     def operands(self) -> tuple[Expression, ...]:
-        """What is raised to the power."""
+        """The base."""
         return (self.base,)
 
     def __str__(self) -> str:
@@ -128,13 +127,13 @@ class Power(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Clamp(Expression):
-    """a, cut off at ±limit."""
+    """a, clipped to ±limit."""
 
     base: Expression
     limit: float
 
     def operands(self) -> tuple[Expression, ...]:
-        """What is cut off."""
+        """The clipped value."""
         return (self.base,)
 
     def __str__(self) -> str:
@@ -143,12 +142,12 @@ class Clamp(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Rounded(Expression):
-    """a as it is after a journey in half the bits (bfloat16)."""
+    """a, rounded to bfloat16 and back."""
 
     base: Expression
 
     def operands(self) -> tuple[Expression, ...]:
-        """What is rounded."""
+        """The rounded value."""
         return (self.base,)
 
     def __str__(self) -> str:
@@ -163,7 +162,7 @@ class Mixed(Expression):
     source: Expression
 
     def operands(self) -> tuple[Expression, ...]:
-        """What is sent."""
+        """The array that is sent."""
         return (self.source,)
 
     def __str__(self) -> str:
@@ -171,7 +170,7 @@ class Mixed(Expression):
 
 
 def lift(value: Operand) -> Expression:
-    """A number as a node; a node as it is."""
+    """Wrap a number in a node; return a node unchanged."""
     if isinstance(value, Expression):
         return value
     if isinstance(value, (int, float)):
@@ -180,7 +179,7 @@ def lift(value: Operand) -> Expression:
 
 
 def walk(*roots: Expression) -> Iterator[Expression]:
-    """Every node below the roots once, operands before the nodes that use them."""
+    """Every node below the roots, each once, operands before the nodes that use them."""
     seen: set[int] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:

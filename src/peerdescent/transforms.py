@@ -1,6 +1,6 @@
-"""What happens to a gradient before a method uses it: powerball, sign, clip. Every method takes them.
+"""Gradient transforms: powerball, sign, clip. Every method accepts them.
 
-A transform works entry by entry on tensors, NumPy arrays, numbers and recorded equations alike.
+A transform works entry by entry on tensors, NumPy arrays, numbers and recorded equations.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ def power(a: Any, gamma: float) -> Any:
 
 
 def check_gamma(gamma: float) -> None:
-    """Refuse γ outside [0, 1]; warn below 1/2, where the paper's theory does not reach."""
+    """Refuse γ outside [0, 1]; warn below 1/2, which the paper's theory does not cover."""
     if not (isinstance(gamma, (int, float)) and 0 <= gamma <= 1):
-        raise InputError(f"gamma = {gamma!r} is outside [0, 1]: 1 leaves the gradient as it is, 0 keeps its sign.")
+        raise InputError(f"gamma = {gamma!r} is outside [0, 1]: 1 keeps the gradient unchanged, 0 only its sign.")
     if gamma < 0.5:
-        warnings.warn(f"gamma = {gamma:g} is below 1/2, where the paper's theory does not reach.", stacklevel=3)
+        warnings.warn(f"gamma = {gamma:g} is below 1/2, which the paper's theory does not cover.", stacklevel=3)
 
 
 @dataclass(frozen=True)
 class Transform:
-    """The identity, and the base of all transforms; `a.then(b)` applies a first."""
+    """The identity, and the base class of all transforms; `a.then(b)` applies a first."""
 
     def __call__(self, g: Any) -> Any:
-        """The gradient that the method sees."""
+        """The gradient as the method receives it."""
         return g
 
     def then(self, after: Transform) -> Transform:
-        """Both, this one first.
+        """This transform, then another one.
 
         >>> float(Clip(1.0).then(Powerball(0.5))(torch.tensor(9.0)))
         1.0
@@ -84,7 +84,7 @@ class Sign(Transform):
 
 @dataclass(frozen=True)
 class Clip(Transform):
-    """Each entry of g cut off at ±limit."""
+    """Each entry of g, clipped to ±limit."""
 
     limit: float
 
@@ -100,7 +100,7 @@ class Clip(Transform):
 
 @dataclass(frozen=True)
 class Chain(Transform):
-    """Two transforms in a row."""
+    """One transform after another."""
 
     first: Transform
     second: Transform

@@ -1,13 +1,13 @@
-"""Every method, agent by agent, as its equation reads: the yardstick the engine is measured with.
+"""Every method, agent by agent, as its equation is written: the reference for the library's updates.
 
-Nothing here is fast and nothing here is shared with the library. Agents are rows; each method loops over
+Nothing here is fast, and nothing is shared with the library. Agents are rows; each method loops over
 agents, and each agent over its neighbours, in float64. Every function takes
 
     x0          n×p starting points
     L, W        n×n Laplacian and mixing matrix, dense (a method ignores the one its equation does not name)
     gradient    gradient(i, x, k): agent i's minibatch gradient at the p-vector x, iteration k = 0, 1, …
     iterations  T
-    transform   optional, applied to an agent's gradient before anything else is done with it
+    transform   optional, applied to an agent's gradient before anything else
 
 and returns the T + 1 stacked iterates [x_0, x_1, …, x_T].
 """
@@ -204,7 +204,7 @@ def d2(
 ) -> Trajectory:
     """D²: x_1 = W(x_0 − ηg_0);  x⁺ = W(2x − x₋ − η(g − g₋)), g₋ as it was computed at x₋.
 
-    W is used as given: the caller makes sure that λmin(W) > −1/3.
+    W is used as given: the caller must ensure that λmin(W) > −1/3.
     """
     x = start(x0)
     x_before = g_before = None
@@ -237,7 +237,7 @@ def d_sgt_1(
 ) -> Trajectory:
     """D-SGT-1: x⁺ = Wx − ηy;  y⁺ = Wy + g(x⁺) − g(x);  y_0 = g_0.
 
-    g(x⁺) is the gradient at x⁺ of iteration k+1, so the last one asked for is of iteration T.
+    g(x⁺) is the gradient at x⁺ of iteration k+1, so the last one needed is of iteration T.
     """
     x = start(x0)
     g = gradients(gradient, x, 0, transform)
@@ -268,7 +268,7 @@ def d_sgt_2(
 ) -> Trajectory:
     """D-SGT-2: x⁺ = W(x − ηy);  y⁺ = Wy + g(x⁺) − g(x);  y_0 = g_0.
 
-    g(x⁺) is the gradient at x⁺ of iteration k+1, so the last one asked for is of iteration T.
+    g(x⁺) is the gradient at x⁺ of iteration k+1, so the last one needed is of iteration T.
     """
     x = start(x0)
     g = gradients(gradient, x, 0, transform)
@@ -344,7 +344,7 @@ def c_sgd(
     return iterates
 
 
-# A partial's keywords are defaults: the caller may still give another epsilon.
+# A partial's keywords are defaults: the caller may pass another epsilon.
 REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "dsgpa-f": dsgpa,
     "dsgpa-t": partial(dsgpa, epsilon=1e-5),

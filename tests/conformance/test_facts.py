@@ -1,4 +1,4 @@
-"""What is known about the methods, each fact a test of the library from outside."""
+"""Known facts about the methods, each tested through the public interface."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def start(n: int) -> torch.Tensor:
 
 
 def flat(n: int) -> Quadratic:
-    """No gradient at all: what is left is the linear dynamics of agreement."""
+    """No gradient: only the linear dynamics of consensus."""
     return Quadratic(A=np.zeros((n, P)), c=np.zeros((n, P)))
 
 
-def unlike(n: int, noise: float = 0.0) -> Quadratic:
+def heterogeneous(n: int, noise: float = 0.0) -> Quadratic:
     random = np.random.default_rng((5, n))
     return Quadratic(A=random.uniform(0.5, 1.5, size=(n, P)), c=random.normal(size=(n, P)), noise=noise)
 
@@ -85,7 +85,7 @@ def test_er_graphs_are_often_beyond_it() -> None:
 @pytest.mark.parametrize(
     ("dual", "eta", "alpha", "beta", "boundary"),
     [
-        # ηβ² < α, whatever λ is: β is what is moved over the boundary
+        # ηβ² < α, whatever λ is: β is moved across the boundary
         ("jacobi", 0.1, 4.0, np.sqrt(4.0 / 0.1), "beta"),
         # ηαλ < 2 + (ηβ)²λ/2
         ("jacobi", 0.08, 4.0, 3.0, 2 / (0.08 * 4 - (0.08 * 3) ** 2 / 2)),
@@ -105,23 +105,23 @@ def test_stability_thresholds(
     else:
         rho = float(boundary) * side
     n = graphs.parse(graph).n
-    own = float(np.linalg.eigvalsh(graphs.parse(graph).laplacian("unit").toarray())[-1])
+    unscaled = float(np.linalg.eigvalsh(graphs.parse(graph).laplacian("unit").toarray())[-1])
     method = DSGPA(eta, alpha, float(beta), dual=dual)
-    result = run(flat(n), graph, method, 1500, laplacian=f"unit:{rho / own!r}")
+    result = run(flat(n), graph, method, 1500, laplacian=f"unit:{rho / unscaled!r}")
     before = disagreement(run(flat(n), graph, "d-sgd-1", 0))
     ratio = disagreement(result) / before
     assert ratio < 1e-3 if side < 1 else ratio > 1e3
 
 
 @pytest.mark.parametrize(("beta", "iterations"), [(0.1, 4000), (3.0, 50)])
-def test_without_disagreement_weight_the_printed_order_diverges_and_says_so(beta: float, iterations: int) -> None:
+def test_without_disagreement_weight_the_printed_order_diverges_and_warns(beta: float, iterations: int) -> None:
     with pytest.warns(UserWarning, match="diverges"):
         method = DSGPA(eta=0.5, alpha=0.0, beta=beta, dual="jacobi")
     result = run(flat(4), "complete:4", method, iterations)
     assert disagreement(result) > 10 * disagreement(run(flat(4), "complete:4", method, 0))
 
 
-def test_stable_values_and_the_other_order_construct_in_silence() -> None:
+def test_stable_values_and_the_other_order_construct_without_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DSGPA(**T, dual="jacobi")
@@ -135,7 +135,7 @@ def test_stable_values_and_the_other_order_construct_in_silence() -> None:
 def test_jacobi_with_the_right_weights_is_extra(kernel: str) -> None:
     eta, alpha, n, steps, spec = 0.08, 3.0, 7, 40, "er:7:0.5"
     method = DSGPA(eta, alpha, float(np.sqrt(alpha / (2 * eta))), dual="jacobi")
-    problem = unlike(n, noise=0.2)
+    problem = heterogeneous(n, noise=0.2)
     noise = [stream(0, "noise", i).standard_normal((steps, P)) for i in range(n)]
     A, c = problem.A.diagonal(dim1=1, dim2=2).numpy(), problem.c.numpy()
 
@@ -248,12 +248,12 @@ def test_d_sgd_1_with_exact_averaging_follows_c_sgd_in_the_mean_where_curvatures
     n = 5
     c = np.random.default_rng(6).normal(size=(n, P))
     common: dict[str, Any] = {"batch_size": 1, "mixing": "uniform", "x0": start(n)[0]}
-    alike = Quadratic(A=np.ones((n, P)), c=c, noise=0.5)
-    own, pooled = (run(alike, "complete:5", method, 60, **common) for method in (DSGD1(0.1), CSGD(0.1)))
+    equal = Quadratic(A=np.ones((n, P)), c=c, noise=0.5)
+    own, pooled = (run(equal, "complete:5", method, 60, **common) for method in (DSGD1(0.1), CSGD(0.1)))
     np.testing.assert_allclose(own.x_mean.numpy(), pooled.x[0].numpy(), rtol=0, atol=1e-13)
-    # Each agent keeps its own last step, though, so it is the mean only, and only for equal curvatures.
+    # Each agent keeps its last local step, so only the mean agrees, and only for equal curvatures.
     assert disagreement(own) > 1e-2
-    own, pooled = (run(unlike(n, 0.5), "complete:5", method, 60, **common) for method in (DSGD1(0.1), CSGD(0.1)))
+    own, pooled = (run(heterogeneous(n, 0.5), "complete:5", method, 60, **common) for method in (DSGD1(0.1), CSGD(0.1)))
     assert float((own.x_mean - pooled.x[0]).abs().max()) > 1e-3
 
 
@@ -270,7 +270,7 @@ ONE_AGENT = {
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_one_agent_is_plain_sgd(name: str, kernel: str) -> None:
     noise = stream(0, "noise").standard_normal((64, P))
-    problem = unlike(1, noise=0.5)
+    problem = heterogeneous(1, noise=0.5)
     A, c, x = problem.A[0].numpy(), problem.c[0].numpy(), start(1)[0].numpy()
     for k in range(30):
         x = x - 0.07 * (A @ (x - c) + 0.5 * noise[k])
@@ -281,7 +281,7 @@ def test_one_agent_is_plain_sgd(name: str, kernel: str) -> None:
 @pytest.mark.parametrize("name", ["dsgpa-f-pb", "dsgpa-t-pb", "dsgpa-f-pb-exact", "dsgpa-t-pb-exact"])
 @pytest.mark.parametrize("kernel", ["plain", "compiled"])
 def test_a_power_of_one_is_the_plain_method(name: str, kernel: str) -> None:
-    problem = unlike(6, noise=0.3)
+    problem = heterogeneous(6, noise=0.3)
     plain, powered = (
         run(problem, "er:6:0.5", method, 60, batch_size=2, kernel=kernel).x
         for method in (make(name[:7]), make(name, gamma=1.0))
@@ -293,13 +293,13 @@ def test_a_power_of_one_is_the_plain_method(name: str, kernel: str) -> None:
 def test_a_power_of_zero_is_signed_descent() -> None:
     with pytest.warns(UserWarning, match="below 1/2"):
         method = make("dsgpa-f-pb", gamma=0.0)
-    result = run(unlike(1), "ring:1", method, 1)
+    result = run(heterogeneous(1), "ring:1", method, 1)
     moved = (start(1) - result.x).abs()
     np.testing.assert_allclose(moved.numpy(), 0.03, rtol=1e-12)
 
 
-def test_momentum_and_decay_of_nothing_are_d_sgd() -> None:
-    problem = unlike(6, noise=0.3)
+def test_zero_momentum_and_zero_decay_are_d_sgd() -> None:
+    problem = heterogeneous(6, noise=0.3)
     plain = run(problem, "er:6:0.5", DSGD1(eta=0.1), 40, batch_size=2).x
     nesterov = run(problem, "er:6:0.5", DASG(eta=0.1, beta=0.0), 40, batch_size=2).x
     constant = make("d-sgd-2", alpha=Inverse(0.1, 0.0), beta=1.0)
@@ -342,7 +342,9 @@ def test_lemma_1_corrected(g: np.ndarray, gamma: float) -> None:
         (0.5, "direction", 1 / 3),
     ],
 )
-def test_where_the_powerball_settles_on_unlike_data(dual: Any, gamma: float, power_on: Any, limit: float) -> None:
+def test_where_the_powerball_settles_on_heterogeneous_data(
+    dual: Any, gamma: float, power_on: Any, limit: float
+) -> None:
     problem = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
     method = DSGPA(eta=0.01, alpha=5.0, beta=5.0, gamma=gamma, power_on=power_on, dual=dual)
     x0 = torch.tensor([[0.5], [-0.2], [0.9]])
@@ -353,7 +355,7 @@ def test_where_the_powerball_settles_on_unlike_data(dual: Any, gamma: float, pow
         assert abs(float(power(result.x.double() - problem.c, gamma).sum())) < 1e-6
 
 
-# ---- What travels, and which W -------------------------------------------------------------------------
+# ---- What is sent, and which W -------------------------------------------------------------------------
 
 SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
@@ -365,27 +367,27 @@ SENT = {
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float64", 8)])
 def test_vectors_sent(name: str, dtype: str, size: int) -> None:
     assert vectors_sent(make(name)) == SENT[name]
-    result = run(unlike(5), "star:5", name, 7, dtype=dtype)
+    result = run(heterogeneous(5), "star:5", name, 7, dtype=dtype)
     directions = 2 * 4  # each of the star's four edges is used both ways
     assert result.metrics["bytes_sent"] == [0, 7 * SENT[name] * directions * P * size]
 
 
 @pytest.mark.parametrize("graph", ["hypercube:3", "ring:4", "ring:6", "ring:14", "ring:20"])
-def test_d2_takes_the_lazy_matrix_where_it_must_and_says_so(graph: str) -> None:
+def test_d2_uses_the_lazy_matrix_where_needed_and_notes_it(graph: str) -> None:
     # λmin(W) is −1/2 on the hypercube and exactly −1/3 on every even ring, where rounding must not decide.
     n = graphs.parse(graph).n
-    result = run(unlike(n), graph, make("d2", eta=0.1), 3000)
+    result = run(heterogeneous(n), graph, make("d2", eta=0.1), 3000)
     assert len(result.notes) == 1
     assert "(I+W)/2" in result.notes[0]
-    np.testing.assert_allclose(result.x.numpy(), unlike(n).optimum().expand(n, P).numpy(), atol=1e-6)
-    assert not run(unlike(n), graph, "d-sgd-1", 2).notes
+    np.testing.assert_allclose(result.x.numpy(), heterogeneous(n).optimum().expand(n, P).numpy(), atol=1e-6)
+    assert not run(heterogeneous(n), graph, "d-sgd-1", 2).notes
 
 
 @pytest.mark.parametrize("graph", ["ring:5", "path:6", "complete:4", "ring:1"])
-def test_d2_keeps_a_matrix_that_serves(graph: str) -> None:
+def test_d2_keeps_a_suitable_matrix(graph: str) -> None:
     n = graphs.parse(graph).n
-    result = run(unlike(n), graph, make("d2", eta=0.1), 1)
+    result = run(heterogeneous(n), graph, make("d2", eta=0.1), 1)
     assert not result.notes
-    W, problem = graphs.parse(graph).mixing().toarray(), unlike(n)
+    W, problem = graphs.parse(graph).mixing().toarray(), heterogeneous(n)
     x, A = start(n).numpy(), problem.A.diagonal(dim1=1, dim2=2).numpy()
     np.testing.assert_allclose(result.x.numpy(), W @ (x - 0.1 * A * (x - problem.c.numpy())), atol=1e-13)

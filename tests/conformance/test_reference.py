@@ -74,7 +74,7 @@ def exact(i: int, x: np.ndarray, k: int) -> np.ndarray:
 
 
 def noisy(i: int, x: np.ndarray, k: int) -> np.ndarray:
-    """Nonlinear, unlike across agents, with noise that depends on (i, k) alone."""
+    """Nonlinear and heterogeneous, with noise that depends on (i, k) only."""
     noise = np.random.default_rng((7, i, k)).normal(size=x.shape)
     return exact(i, x, k) + np.sin(3 * x) + noise
 
@@ -139,19 +139,19 @@ def test_averaging_after_the_step_on_the_complete_graph_is_c_sgd() -> None:
 
 
 def test_d_sgd_1_on_the_complete_graph_follows_c_sgd_in_the_mean_only() -> None:
-    # x⁺ = Wx − ηg(x) leaves each agent one own step away from the mean. The mean is C-SGD's where all
+    # x⁺ = Wx − ηg(x) leaves each agent one local step away from the mean. The mean is C-SGD's where all
     # gradients are affine with the same curvature, and not otherwise.
     J = np.full((N, N), 1 / N)
     equal = np.tile(X0[0], (N, 1))
 
-    def alike(i: int, x: np.ndarray, k: int) -> np.ndarray:
+    def equal_curvature(i: int, x: np.ndarray, k: int) -> np.ndarray:
         return x - CENTRE[i] + np.random.default_rng((7, i, k)).normal(size=x.shape)
 
-    own = ref.d_sgd_1(equal, J, J, alike, T, eta=0.05)
-    assert_same([np.tile(x.mean(axis=0), (N, 1)) for x in own], ref.c_sgd(equal, J, J, alike, T, eta=0.05))
-    assert np.ptp(own[-1], axis=0).min() > 1e-2
-    unlike = ref.d_sgd_1(equal, J, J, noisy, T, eta=0.05)[-1].mean(axis=0)
-    assert np.abs(unlike - ref.c_sgd(equal, J, J, noisy, T, eta=0.05)[-1][0]).max() > 1e-3
+    found = ref.d_sgd_1(equal, J, J, equal_curvature, T, eta=0.05)
+    assert_same([np.tile(x.mean(axis=0), (N, 1)) for x in found], ref.c_sgd(equal, J, J, equal_curvature, T, eta=0.05))
+    assert np.ptp(found[-1], axis=0).min() > 1e-2
+    mean = ref.d_sgd_1(equal, J, J, noisy, T, eta=0.05)[-1].mean(axis=0)
+    assert np.abs(mean - ref.c_sgd(equal, J, J, noisy, T, eta=0.05)[-1][0]).max() > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_dsgpa_reaches_the_optimum(dual: str) -> None:
 
 def test_d_sgd_1_stops_short_of_the_optimum() -> None:
     x = ref.d_sgd_1(X0, L, W, exact, 1500, eta=0.1)[-1]
-    # It has settled, at (I − W)x + ηg(x) = 0, which is neither consensus nor the optimum.
+    # It has converged, to (I − W)x + ηg(x) = 0, which is neither consensus nor the optimum.
     stationarity = (EYE - W) @ x + 0.1 * CURVATURE * (x - CENTRE)
     np.testing.assert_allclose(stationarity, 0, atol=1e-9)
     assert np.abs(x - OPTIMUM).max() > 1e-2

@@ -1,8 +1,8 @@
-"""What `theory.stability` foretells, against the engine's own updates on more than 1,000 random cases.
+"""What `theory.stability` predicts, against simulation on more than 1,000 random cases.
 
-A case is a graph, a method of the registry with random values, kinds of L and W, a curvature, and how often messages
-travel. Cases within 2 % of the boundary, |radius − 1| ≤ 0.02 for the radius that decides, are drawn again: some
-thousand iterations cannot tell them.
+A case is a graph, a registered method with random values, kinds of L and W, a curvature, and a communication period.
+Cases within 2 % of the boundary, |radius − 1| ≤ 0.02 for the radius that decides, are drawn again: a few thousand
+iterations cannot decide them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def log_uniform(random: np.random.Generator, low: float, high: float) -> float:
 
 
 def draw(name: str, random: np.random.Generator) -> Case:
-    """A case anywhere; step sizes are drawn by the products that matter, over three decades."""
+    """A random case; step sizes are drawn by the products that matter, over three decades."""
     graph = graphs.parse(GRAPHS[random.integers(len(GRAPHS))](random))
     laplacian = str(random.choice(["unit", "metropolis", "unit:0.3", "metropolis:2"]))
     mixing = str(random.choice(["metropolis", "metropolis", "lazy", "max-degree"]))
@@ -89,7 +89,7 @@ def draw(name: str, random: np.random.Generator) -> Case:
 
 
 def nearer(case: Case, random: np.random.Generator) -> Case:
-    """The same case with one of its numbers moved close to where it turns stable or unstable, if it does."""
+    """The same case with one of its numbers moved close to the boundary of stability, if there is one."""
     names = [*case.method.rates, *(["curvature"] if case.curvature else [])]
     name = str(random.choice(names))
 
@@ -100,11 +100,11 @@ def nearer(case: Case, random: np.random.Generator) -> Case:
         scaled = replace(rate, base=factor * rate.base) if isinstance(rate, Inverse) else factor * rate
         return replace(case, method=replace(case.method, **{name: scaled}))
 
-    met = modes(case.method, case.graph, case.laplacian, case.mixing)
+    found = modes(case.method, case.graph, case.laplacian, case.mixing)
 
     def stable_at(factor: float) -> bool:
         other = moved(factor)
-        return judge(other.method, met, other.curvature, other.communication_period).stable
+        return judge(other.method, found, other.curvature, other.communication_period).stable
 
     factors = np.geomspace(0.03, 30, 16)
     stable = [stable_at(factor) for factor in factors]
@@ -119,14 +119,14 @@ def nearer(case: Case, random: np.random.Generator) -> Case:
 
 
 def too_close(case: Case, verdict: theory.Stability) -> bool:
-    free = case.curvature == 0 or bool(Equation(case.method).powers)  # then the mean's radius is 1 by right
+    free = case.curvature == 0 or bool(Equation(case.method).powers)  # then the mean's radius is exactly 1
     return abs(verdict.margin) <= BAND or (not free and abs(verdict.mean - 1) <= BAND)
 
 
-def runs_away(case: Case, verdict: theory.Stability, seed: int) -> bool | None:
-    """Whether the engine's update runs away from a random start; None if it cannot be told."""
+def diverges(case: Case, verdict: theory.Stability, seed: int) -> bool | None:
+    """Whether the simulation diverges from a random starting point; None if it is undecided."""
     powered, scale = bool(Equation(case.method).powers), 1.0
-    if powered:  # far away, where a power has a slope below 1e-7, and beyond where it circles
+    if powered:  # so far away that a power has a slope below 1e-7, and beyond its oscillation
         gamma = next(node.gamma for node in Equation(case.method).powers)
         scale = 1e7 ** (1 / (1 - gamma)) * 1e3 * max(1.0, verdict.chatter or 0.0)
     random = np.random.default_rng(seed)
@@ -139,7 +139,7 @@ def runs_away(case: Case, verdict: theory.Stability, seed: int) -> bool | None:
     before, now, largest = float(start.abs().max()), 1.0, 0.0
     for k in range(ITERATIONS):
         torch.mul(update.begin(k), case.curvature, out=update.gradient)
-        update.gradient.add_(kick, alpha=float(k == 0))  # wakes what only gradients can move
+        update.gradient.add_(kick, alpha=float(k == 0))  # excites the states that only gradients can move
         update.finish(k)
         if (k + 1) % LOOK == 0:
             x = update.state["x"]
@@ -152,7 +152,7 @@ def runs_away(case: Case, verdict: theory.Stability, seed: int) -> bool | None:
     return False if now < (1e3 if powered else 1e-3) else None
 
 
-def test_stability_foretells_what_the_engine_does() -> None:
+def test_stability_predicts_the_simulation() -> None:
     judged: Counter[tuple[str, bool]] = Counter()
     orders: Counter[tuple[str, bool]] = Counter()
     wrong, seed = [], 0
@@ -165,12 +165,12 @@ def test_stability_foretells_what_the_engine_does() -> None:
         verdict = case.verdict()
         if too_close(case, verdict):
             continue
-        away = runs_away(case, verdict, seed)
+        diverged = diverges(case, verdict, seed)
         judged[name, verdict.stable] += 1
         if isinstance(case.method, DSGPA):
             orders[case.method.dual, verdict.stable] += 1
-        if away is not (not verdict.stable):
-            wrong.append(f"{seed}: {case} ran away: {away}, foretold: {verdict}")
+        if diverged is not (not verdict.stable):
+            wrong.append(f"{seed}: {case} diverged: {diverged}, predicted: {verdict}")
     counts = {name: (judged[name, True], judged[name, False]) for name in METHODS}
     assert not wrong, f"{len(wrong)} of {judged.total()} wrong; stable and unstable cases per method {counts}: {wrong}"
     assert min(sum(pair) for pair in counts.values()) >= 40, counts

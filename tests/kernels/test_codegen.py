@@ -1,4 +1,4 @@
-"""Fused kernels against their plain twin, and the single-precision power against a double one."""
+"""Fused kernels against the eager reference, and the single-precision power against a double one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from peerdescent.transforms import Clip, Powerball, power
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
-def carrier(algorithm: Algorithm, x: torch.Tensor, graph: str, kernel: str = "compiled", threads: int = 1) -> Update:
+def updater(algorithm: Algorithm, x: torch.Tensor, graph: str, kernel: str = "compiled", threads: int = 1) -> Update:
     weights = MixingWeights.build(graphs.parse(graph), "metropolis", "metropolis", algorithm)
     network = make_network(weights, x.dtype, torch.device("cpu"))
     return make_update(algorithm, initial_state(algorithm, x), network, kernel, threads)
@@ -48,7 +48,7 @@ def run(
 ) -> State:
     random = np.random.default_rng(columns)
     shape = (graphs.parse(graph).n, columns)
-    update = carrier(algorithm, torch.from_numpy(random.normal(size=shape)).to(dtype), graph, kernel, threads)
+    update = updater(algorithm, torch.from_numpy(random.normal(size=shape)).to(dtype), graph, kernel, threads)
     for k in range(iterations):
         update.begin(k)
         update.gradient.copy_(torch.from_numpy(random.normal(size=shape)))
@@ -56,7 +56,7 @@ def run(
     return update.state
 
 
-def assert_twins(algorithm: Algorithm, **settings: Any) -> None:
+def assert_equal_to_eager(algorithm: Algorithm, **settings: Any) -> None:
     plain, fused = run(algorithm, kernel="plain", **settings), run(algorithm, kernel="compiled", **settings)
     assert plain.keys() == fused.keys()
     for name, array in plain.items():
@@ -71,14 +71,14 @@ def assert_twins(algorithm: Algorithm, **settings: Any) -> None:
 @pytest.mark.parametrize("columns", [1, 7, 31, 32, 33, 63, 64, 65, 1000, 20011])
 @pytest.mark.parametrize("name", ["dsgpa-f-pb", "dm-sgd", "d-asg", "c-sgd"])
 def test_any_number_of_columns(name: str, columns: int, dtype: torch.dtype) -> None:
-    assert_twins(make(name), columns=columns, dtype=dtype)
+    assert_equal_to_eager(make(name), columns=columns, dtype=dtype)
 
 
 @pytest.mark.parametrize("graph", ["ring:1", "path:2", "star:9", "complete:5", "ring:70", "er:80:0.1"])
 @pytest.mark.parametrize("name", ["dsgpa-t-pb-exact", "d-sgt-2", "d2"])
 def test_any_graph(name: str, graph: str) -> None:
-    # From 65 agents on the plain twin multiplies by a sparse matrix.
-    assert_twins(make(name), graph=graph, columns=70)
+    # From 65 agents on the eager path multiplies by a sparse matrix.
+    assert_equal_to_eager(make(name), graph=graph, columns=70)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
@@ -94,7 +94,7 @@ def test_threads_do_not_change_a_bit(columns: int, dtype: torch.dtype) -> None:
 def test_columns_do_not_touch_each_other() -> None:
     x = torch.zeros(5, 500, dtype=torch.float64)
     x[:, 123] = torch.arange(5.0)
-    update = carrier(make("dm-sgd"), x, "ring:5", threads=2)
+    update = updater(make("dm-sgd"), x, "ring:5", threads=2)
     update.begin(0)
     update.finish(0)
     touched = update.state["x"].abs().sum(dim=0).nonzero().flatten().tolist()
@@ -106,7 +106,7 @@ def test_columns_do_not_touch_each_other() -> None:
 
 @dataclass(frozen=True)
 class Replace(Algorithm):
-    """x becomes what its transform makes of the gradient: a way to call a kernel's functions."""
+    """x becomes the transformed gradient: a way to call a kernel's functions."""
 
     def step(self, s: SimpleNamespace, net: Any, h: SimpleNamespace) -> Any:
         g = yield s.x
@@ -116,7 +116,7 @@ class Replace(Algorithm):
 def fused(a: np.ndarray, transform: Any) -> np.ndarray:
     """The transform of each entry, computed by a compiled kernel in the dtype of a."""
     entries = torch.from_numpy(a)[None]
-    update = carrier(Replace(transform=transform), torch.zeros_like(entries), "ring:1")
+    update = updater(Replace(transform=transform), torch.zeros_like(entries), "ring:1")
     update.begin(0)
     update.gradient.copy_(entries)
     update.finish(0)
@@ -124,7 +124,7 @@ def fused(a: np.ndarray, transform: Any) -> np.ndarray:
 
 
 class Gamma:
-    """A powerball that takes any γ in silence."""
+    """A powerball that accepts any γ without a warning."""
 
     def __init__(self, gamma: float) -> None:
         self.gamma = gamma
@@ -148,7 +148,7 @@ FEW = every_exponent(4)
 
 
 def relative_error(a: np.ndarray, gamma: float) -> float:
-    # Single precision means γ too, in the twin as in the kernel: |a|^γ moves by 88·δ when γ moves by δ.
+    # Single precision means γ too, in the eager path as in the kernel: |a|^γ moves by 88·δ when γ moves by δ.
     exact = np.abs(a.astype(np.float64)) ** float(np.float32(gamma))
     out = fused(a, Gamma(gamma)).astype(np.float64)
     assert np.array_equal(np.signbit(out), np.signbit(a))
@@ -175,7 +175,7 @@ def test_double_precision_power(gamma: float) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("gamma", [0, 0.3, 0.5, 0.7, 0.99])
-def test_zero_stays_zero_and_what_is_not_finite_stays_so(gamma: float, dtype: Any) -> None:
+def test_zero_stays_zero_and_non_finite_values_stay_non_finite(gamma: float, dtype: Any) -> None:
     a = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, -1.0] * 9, dtype=dtype)
     out = fused(a, Gamma(gamma)).reshape(9, 8)
     assert np.array_equal(out[:, :2], np.zeros((9, 2)))
@@ -200,7 +200,7 @@ def test_the_power_grows_with_its_argument() -> None:
     assert (np.diff(out) >= -1e-6 * out[1:]).all()
 
 
-def test_several_powers_in_one_equation_keep_apart() -> None:
+def test_several_powers_in_one_equation_are_independent() -> None:
     @dataclass(frozen=True)
     class Several(Algorithm):
         def memory(self) -> Mapping[str, Any]:
@@ -211,7 +211,7 @@ def test_several_powers_in_one_equation_keep_apart() -> None:
             return {"x": power(g, 0.9) + power(power(g, 0.3), 0.6), "u": power(g, 0.5) - power(g, 0)}
 
     for dtype in TOLERANCE:
-        assert_twins(Several(), dtype=dtype)
+        assert_equal_to_eager(Several(), dtype=dtype)
 
 
 def test_tables_hold_the_power_between_one_and_two() -> None:
@@ -222,7 +222,7 @@ def test_tables_hold_the_power_between_one_and_two() -> None:
         np.testing.assert_allclose(series, m**gamma, rtol=1e-6)
 
 
-# ---- The rest of the arithmetic ----------------------------------------------------------------------------
+# ---- Other arithmetic ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -235,7 +235,7 @@ def test_clamp(dtype: Any) -> None:
 
 @dataclass(frozen=True)
 class Rich(Algorithm):
-    """Everything that an equation may hold, with exchanges of exchanges and swapped arrays."""
+    """Everything that an equation may contain, with exchanges of exchanges and swapped arrays."""
 
     def memory(self) -> Mapping[str, Any]:
         return {"u": "x", "w": "zero"}
@@ -257,7 +257,7 @@ class Rich(Algorithm):
 @pytest.mark.parametrize("graph", ["ring:1", "star:6"])
 def test_everything_at_once(graph: str, dtype: torch.dtype) -> None:
     for columns in (5, 130):
-        assert_twins(Rich(), graph=graph, dtype=dtype, columns=columns)
+        assert_equal_to_eager(Rich(), graph=graph, dtype=dtype, columns=columns)
 
 
 def test_means_are_of_all_rows() -> None:
@@ -301,16 +301,16 @@ class Random(Algorithm):
             for sign, i, j in program:
                 a, b = values[i], values[j]
                 values.append(a + b if sign == "+" else a - b if sign == "-" else a * b)
-            new[f"out{number}"] = values[-1] + 0 * s.x  # a number alone is no array
+            new[f"out{number}"] = values[-1] + 0 * s.x  # a number alone is not an array
         return new
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 def test_random_equations(dtype: torch.dtype) -> None:
-    assert_twins(Random(), dtype=dtype, iterations=1, graph="path:2")
+    assert_equal_to_eager(Random(), dtype=dtype, iterations=1, graph="path:2")
 
 
-def test_an_array_that_stays_is_not_touched() -> None:
+def test_an_unchanged_array_is_not_touched() -> None:
     source = generate({"x": Array("x") * Scalar("eta"), "u": Array("u")}, "double")
     assert source.arrays == ("x",)
     assert source.scalars == ("eta",)
@@ -379,8 +379,8 @@ SCRIPT = """
 """
 
 
-def test_any_name_will_do_for_an_array_or_a_number() -> None:
-    # In a process of its own: a kernel that mixes up its pointers ends the process it runs in.
+def test_arrays_and_numbers_may_have_any_name() -> None:
+    # In a separate process: a kernel with wrong pointers crashes its process.
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), *NAMES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     expected = [f"{kind} {name}" for name in NAMES for kind in ("Remembers", "Named")]
@@ -392,7 +392,7 @@ def test_any_name_will_do_for_an_array_or_a_number() -> None:
 def test_starts_in_any_memory_layout(kernel: str) -> None:
     rows = torch.arange(12, dtype=torch.float64).reshape(3, 4)
     by_columns = rows.T.contiguous().T  # the same numbers, stored column by column
-    update = carrier(make("d-sgd-1", eta=0.0), by_columns, "ring:3", kernel)
+    update = updater(make("d-sgd-1", eta=0.0), by_columns, "ring:3", kernel)
     update.begin(0)
     update.finish(0)
     np.testing.assert_allclose(update.state["x"].numpy(), rows.mean(dim=0).expand(3, 4).numpy(), atol=1e-14)

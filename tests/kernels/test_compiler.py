@@ -1,4 +1,4 @@
-"""Where there is no compiler, or a broken one, the plain twin serves and says why."""
+"""Without a compiler, or with a broken one, the eager step runs and the result says why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = "long thrice(long a) { return 3 * a; }"
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No kernel loaded or cached before; none kept after."""
+    """No kernel is loaded or cached before, and none is kept after."""
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path / "cache"))
     load.cache_clear()
     yield
@@ -41,14 +41,14 @@ def train(**settings: object) -> peerdescent.Result:
 
 
 def test_cc_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = script(tmp_path, "#!/bin/sh\n")
-    monkeypatch.setenv("CC", own)
-    assert find_compiler() == own
+    chosen = script(tmp_path, "#!/bin/sh\n")
+    monkeypatch.setenv("CC", chosen)
+    assert find_compiler() == chosen
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert find_compiler() != own
+    assert find_compiler() != chosen
 
 
-def test_no_compiler_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = train(kernel="plain").x
     without_compiler(tmp_path, monkeypatch)
     with pytest.raises(CompilerError, match="no C compiler found"):
@@ -65,15 +65,15 @@ def test_no_compiler_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ("text", "reason"),
     [
         ("#!/bin/sh\necho it hurts >&2\nexit 3\n", "it hurts"),
-        ("#!/bin/sh\nexit 1\n", "it made nothing"),
-        ("#!/bin/sh\nexit 0\n", ""),  # says yes and makes nothing
+        ("#!/bin/sh\nexit 1\n", "it produced no output"),
+        ("#!/bin/sh\nexit 0\n", ""),  # succeeds and makes nothing
         ('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho no library > "$2"\n', ""),
         ("#!/no/such/interpreter\n", ""),
         ("\x7fELF nothing that runs", ""),
     ],
-    ids=["fails", "fails in silence", "makes nothing", "makes garbage", "no interpreter", "no program"],
+    ids=["fails", "fails silently", "makes nothing", "makes garbage", "no interpreter", "no program"],
 )
-def test_a_broken_compiler_is_said(text: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_compiler_is_reported(text: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", script(tmp_path, text))
     result = train()
     assert result.kernel.startswith("plain (")
@@ -83,7 +83,7 @@ def test_a_broken_compiler_is_said(text: str, reason: str, tmp_path: Path, monke
         train(kernel="compiled")
 
 
-def test_what_does_not_compile_is_said() -> None:
+def test_a_compile_error_is_reported() -> None:
     with pytest.raises(CompilerError, match="failed"):
         load("this is not C")
     assert not list(cache_folder().iterdir())
@@ -134,7 +134,7 @@ def test_a_damaged_library_in_the_cache_does_not_stop_a_run(monkeypatch: pytest.
 def test_a_cache_that_cannot_be_written_is_replaced(
     below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A file stands where the folder should be: not even root can write into it.
+    # A file has the folder's name: not even root can write into it.
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path / "file" / below))
     folder = cache_folder()
@@ -144,7 +144,7 @@ def test_a_cache_that_cannot_be_written_is_replaced(
     assert train(kernel="compiled").kernel == "compiled (1 thread)"
 
 
-def test_the_cache_is_made_where_it_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_made_at_the_given_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path / "a" / "b"))
     assert cache_folder() == tmp_path / "a" / "b"
     assert not list(cache_folder().iterdir())

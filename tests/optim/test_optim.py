@@ -1,4 +1,4 @@
-"""The methods as optimizers, in a loop as users write it, one agent per process."""
+"""The methods as optimizers, in training loops as users write them, one agent per process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def every_method() -> dict[str, torch.Tensor]:
     return in_processes(training_loops.every_method)
 
 
-def engine(method: algorithms.Algorithm, **settings: Any) -> torch.Tensor:
+def simulated(method: algorithms.Algorithm, **settings: Any) -> torch.Tensor:
     """The same run by the simulator."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -46,16 +46,16 @@ def engine(method: algorithms.Algorithm, **settings: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_method_follows_the_engine_on_the_same_minibatches(name: str) -> None:
+def test_every_method_equals_the_simulator_on_the_same_minibatches(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         method = algorithms.make(name)
-    assert torch.equal(every_method()[f"{name} loop"], engine(method))
-    assert torch.equal(every_method()[f"{name} sometimes"], engine(method, communication_period=3))
-    torch.testing.assert_close(every_method()[f"{name} plain"], engine(method), rtol=1e-3, atol=5e-5)
+    assert torch.equal(every_method()[f"{name} loop"], simulated(method))
+    assert torch.equal(every_method()[f"{name} periodic"], simulated(method, communication_period=3))
+    torch.testing.assert_close(every_method()[f"{name} plain"], simulated(method), rtol=1e-3, atol=5e-5)
 
 
-FRONTS = {
+OPTIMIZERS = {
     "dsgpa-f": lambda p: optim.DSGPA(p, "ring:1", lr=0.03, alpha=5, beta=20),
     "dm-sgd": lambda p: optim.DMSGD(p, "ring:1"),
     "d-sgd-1": lambda p: optim.DSGD1(p, "ring:1"),
@@ -68,11 +68,11 @@ FRONTS = {
 }
 
 
-@pytest.mark.parametrize("name", FRONTS)
-def test_each_front_is_its_preset(name: str) -> None:
-    opt = FRONTS[name](nn.Linear(2, 1).parameters())
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_each_optimizer_is_its_preset(name: str) -> None:
+    opt = OPTIMIZERS[name](nn.Linear(2, 1).parameters())
     assert opt.algorithm == algorithms.make(name)
-    assert {algorithms.find(preset).kind for preset in FRONTS} == {algorithms.find(p).kind for p in PRESETS}
+    assert {algorithms.find(preset).kind for preset in OPTIMIZERS} == {algorithms.find(p).kind for p in PRESETS}
 
 
 @pytest.mark.parametrize("name", [name for name in optim.__all__ if name not in ("Decentralized", "Options")])
@@ -102,7 +102,7 @@ def test_a_scheduler_changes_the_step_at_once() -> None:
     torch.testing.assert_close(found, x, rtol=1e-4, atol=1e-5)
 
 
-def test_parameter_groups_have_numbers_of_their_own() -> None:
+def test_parameter_groups_have_their_own_hyperparameters() -> None:
     found = in_processes(training_loops.grouped)["x"]
     problem = network(training_loops.AGENTS)
     W = torch.tensor(graphs.parse(training_loops.GRAPH).mixing("metropolis").toarray(), dtype=torch.float32)
@@ -118,12 +118,12 @@ def test_parameter_groups_have_numbers_of_their_own() -> None:
     "name",
     ["dsgpa-t-pb-exact", *(pytest.param(name, marks=pytest.mark.e2e) for name in ("dm-sgd", "d-asg", "d-sgt-2"))],
 )
-def test_a_saved_run_goes_on_bit_by_bit(name: str, tmp_path: Path) -> None:
+def test_a_saved_run_continues_bitwise(name: str, tmp_path: Path) -> None:
     found = in_processes(training_loops.saved, tmp_path, name)
     assert torch.equal(found["whole"], found["continued"])
 
 
-def test_averaged_shows_the_mean_of_parameters_and_buffers_and_puts_them_back() -> None:
+def test_averaged_gives_the_mean_of_parameters_and_buffers_and_restores_them() -> None:
     found = in_processes(training_loops.averaged)
     torch.testing.assert_close(found["within"], found["before"].mean(dim=0).expand_as(found["before"]))
     assert torch.equal(found["after"], found["before"])
@@ -138,7 +138,7 @@ def test_a_shared_start_and_a_closure() -> None:
     assert torch.isfinite(found["loss"]).all()
 
 
-def test_one_agent_by_itself_is_sgd() -> None:
+def test_a_single_agent_is_sgd() -> None:
     models = [nn.Linear(3, 1), nn.Linear(3, 1)]
     models[1].load_state_dict(models[0].state_dict())
     opts = [optim.DSGD1(models[0].parameters(), "ring:1", lr=0.1), torch.optim.SGD(models[1].parameters(), lr=0.1)]
@@ -150,7 +150,7 @@ def test_one_agent_by_itself_is_sgd() -> None:
     torch.testing.assert_close(models[0].weight, models[1].weight)
 
 
-def test_a_parameter_without_gradient_stays_where_it_is() -> None:
+def test_a_parameter_without_gradient_does_not_change() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
     opt = optim.DSGD1([used, unused], "ring:1", lr=0.5)
     for _ in range(2):
@@ -166,12 +166,15 @@ def test_a_parameter_without_gradient_stays_where_it_is() -> None:
     [
         (lambda p: optim.DSGD1(p, "ring:3"), "3 agents and there is 1 process"),
         (lambda p: optim.DSGD1(p, "ring:1", lr=-1.0), "eta = -1.0"),
-        (lambda p: optim.DSGD1(p, "ring:1", start="best"), "own, shared"),
+        (lambda p: optim.DSGD1(p, "ring:1", start="best"), "independent, shared"),
         (lambda p: optim.DSGD1(p, "ring:1", message_dtype="int4"), "full, bf16"),
         (lambda p: optim.DSGD1(p, "ring:1", communication_period=0), "communication_period"),
         (lambda p: optim.DSGD1(p, "ring:1", laplaccian="unit"), "laplaccian"),
-        (lambda p: optim.DSGD1([*p, nn.Parameter(torch.ones(1, dtype=torch.float64))], "ring:1"), "one kind"),
-        (lambda p: optim.DSGD1([nn.Parameter(torch.ones(1, device="meta"))], "ring:1"), "on the processor"),
+        (
+            lambda p: optim.DSGD1([*p, nn.Parameter(torch.ones(1, dtype=torch.float64))], "ring:1"),
+            "one floating-point dtype",
+        ),
+        (lambda p: optim.DSGD1([nn.Parameter(torch.ones(1, device="meta"))], "ring:1"), "on the CPU"),
     ],
 )
 def test_wrong_input_is_one_sentence(make: Callable[[Any], object], words: str) -> None:

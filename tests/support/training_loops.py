@@ -1,4 +1,4 @@
-"""What a process does in the tests of the optimizers: a training loop as users write it."""
+"""The training loops of the optimizer tests, as users write them, one process per agent."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def collected(group: ProcessGroup, rows: dict[str, torch.Tensor]) -> dict[str, t
 
 
 def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Every preset as an optimizer, by both kernels, and exchanging at times only."""
+    """Every preset as an optimizer, with both kernels, and with a communication period."""
     rows = {}
-    ways: dict[str, dict[str, Any]] = {
+    variants: dict[str, dict[str, Any]] = {
         "loop": {},
         "plain": {"kernel": "plain"},
-        "sometimes": {"communication_period": 3},
+        "periodic": {"communication_period": 3},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in PRESETS:
-            for way, options in ways.items():
+            for variant, options in variants.items():
                 loop = Loop(
                     group.rank,
                     lambda p, name=name, options=options: optim.Decentralized(
@@ -77,7 +77,7 @@ def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
                     ),
                 )
                 loop.run(0, STEPS)
-                rows[f"{name} {way}"] = loop.x()
+                rows[f"{name} {variant}"] = loop.x()
     return collected(group, rows)
 
 
@@ -92,7 +92,7 @@ def scheduled(group: ProcessGroup) -> dict[str, torch.Tensor]:
 
 
 def grouped(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Two parameter groups with their own steps, one of them zero: its parameters mix all the same."""
+    """Two parameter groups with different steps, one of them zero: its parameters still mix."""
 
     def make(parameters: Any) -> optim.Decentralized:
         first, *rest = parameters
@@ -104,7 +104,7 @@ def grouped(group: ProcessGroup) -> dict[str, torch.Tensor]:
 
 
 def saved(group: ProcessGroup, folder: Path, name: str) -> dict[str, torch.Tensor]:
-    """A run in one go, and one that is saved, made anew and continued."""
+    """An uninterrupted run, and one that is saved, rebuilt and continued."""
 
     def make(parameters: Any) -> optim.Decentralized:
         return optim.Decentralized(parameters, GRAPH, algorithms.make(name))
@@ -139,7 +139,7 @@ class Normed(nn.Module):
 
 
 def averaged(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Parameters and running statistics before, within and after `averaged`; and training goes on."""
+    """Parameters and running statistics before, within and after `averaged`, and after another step."""
     model = Normed(group.rank)
     opt = optim.DMSGD(model.parameters(), GRAPH, lr=0.05)
     random = torch.Generator().manual_seed(group.rank)
@@ -149,23 +149,23 @@ def averaged(group: ProcessGroup) -> dict[str, torch.Tensor]:
         model(torch.randn(16, 3, generator=random)).square().mean().backward()
         opt.step()
 
-    def seen() -> torch.Tensor:
+    def values() -> torch.Tensor:
         return torch.cat([t.detach().flatten().float() for t in model.state_dict().values() if t.is_floating_point()])
 
     for _ in range(5):
         step()
-    rows = {"before": seen()}
+    rows = {"before": values()}
     with opt.averaged(model):
-        rows["within"] = seen()
-    rows["after"] = seen()
+        rows["within"] = values()
+    rows["after"] = values()
     step()
     opt.wait()
-    rows["later"] = seen()
+    rows["later"] = values()
     return collected(group, rows)
 
 
 def shared_start(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Different models that start from the first agent's parameters, and one closure."""
+    """Different models that start from rank 0's parameters, and one closure."""
     model = Normed(group.rank)
     opt = optim.D2(model.parameters(), GRAPH, lr=0.01, start="shared")
     start = torch.cat([p.detach().flatten() for p in model.parameters()]).clone()

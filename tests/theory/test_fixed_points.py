@@ -1,4 +1,4 @@
-"""Where methods come to rest, against long runs of the engine on quadratic costs that differ from agent to agent."""
+"""Fixed points, against long simulations on heterogeneous quadratic costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def full(seed: int = 4, agents: int = 5) -> Quadratic:
 
 
 def limit(method: algorithms.Algorithm, problem: Quadratic, iterations: int = 6000) -> np.ndarray:
-    """Where the engine ends."""
+    """Where a simulation ends."""
     settings_: dict[str, Any] = {"dtype": "float64", "laplacian": "unit", "eval_every": iterations, "per_agent": False}
     return np.asarray(train(problem, GRAPH, method, iterations=iterations, **settings_).x)
 
@@ -43,20 +43,20 @@ METHODS: dict[str, dict[str, float]] = {
     "dm-sgd": {"eta": 0.02, "beta": 0.8},
     "d-asg": {"eta": 0.02, "beta": 0.5},
 }
-TOGETHER = ("dsgpa-f", "d2", "d-sgt-1", "d-sgt-2")
+CONSENSUS = ("dsgpa-f", "d2", "d-sgt-1", "d-sgt-2")
 
 
 @pytest.mark.parametrize("problem", [diagonal(), full()], ids=["diagonal", "full"])
 @pytest.mark.parametrize("gamma", [1.0, 0.7, 0.5])
 @pytest.mark.parametrize("name", list(METHODS))
-def test_long_runs_end_there(name: str, gamma: float, problem: Quadratic) -> None:
+def test_long_runs_converge_to_the_fixed_point(name: str, gamma: float, problem: Quadratic) -> None:
     method = make(name, gamma, **METHODS[name])
     found = theory.fixed_point(method, problem, GRAPH, "unit")
     np.testing.assert_allclose(limit(method, problem), found, rtol=0, atol=1e-9)
-    together = np.ptp(found, axis=0).max() == 0
-    assert together == (name in TOGETHER)
+    consensus = np.ptp(found, axis=0).max() == 0
+    assert consensus == (name in CONSENSUS)
     off = np.abs(found.mean(axis=0) - problem.optimum().numpy()).max()
-    assert (off < 1e-9) == (gamma == 1 and name in TOGETHER)  # the others are beside the optimum
+    assert (off < 1e-9) == (gamma == 1 and name in CONSENSUS)  # the others have a bias
 
 
 @pytest.mark.parametrize("dual", ["jacobi", "gauss-seidel"])
@@ -70,7 +70,7 @@ def test_the_papers_method_and_the_exact_one(dual: Any, gamma: float, problem: Q
     np.testing.assert_allclose(limit(biased, problem), theory.fixed_point(biased, problem, GRAPH, "unit"), atol=1e-8)
     optimum = theory.fixed_point(exact, problem, GRAPH, "unit")
     np.testing.assert_allclose(optimum, np.tile(problem.optimum().numpy(), (5, 1)), atol=1e-12)
-    np.testing.assert_allclose(limit(exact, problem), optimum, atol=3e-3)  # it circles there
+    np.testing.assert_allclose(limit(exact, problem), optimum, atol=3e-3)  # it oscillates there
 
 
 @pytest.mark.parametrize(("gamma", "value"), [(1.0, 1 / 3), (0.7, 0.2709), (0.5, 0.2)])
@@ -115,25 +115,25 @@ def test_powered_gradients_balance_whatever_the_costs(
         if method.common_start or isinstance(method, DSGPA):
             assert np.ptp(x, axis=0).max() == 0
         else:  # Wx − ηu = x
-            rest = graph.mixing() @ x - 0.1 * u - x
-            assert np.abs(rest).max() <= 1e-7 * np.abs(u).max()
+            residual = graph.mixing() @ x - 0.1 * u - x
+            assert np.abs(residual).max() <= 1e-7 * np.abs(u).max()
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.6])
 def test_bisection_and_newtons_method_agree(gamma: float) -> None:
-    # one entry off the diagonal, too small to matter, changes the way
+    # one entry off the diagonal, too small to matter, selects the other algorithm
     plain = diagonal()
     A = plain.A.numpy().copy()
     A[0, 0, 1] = A[0, 1, 0] = 1e-14
     method = make("dsgpa-f-pb", gamma=gamma)
-    ways = [theory.fixed_point(method, Quadratic(A=matrix, c=plain.c.numpy()), GRAPH) for matrix in (plain.A, A)]
-    np.testing.assert_allclose(*ways, atol=1e-10)
+    found = [theory.fixed_point(method, Quadratic(A=matrix, c=plain.c.numpy()), GRAPH) for matrix in (plain.A, A)]
+    np.testing.assert_allclose(*found, atol=1e-10)
 
 
 def test_costs_that_only_together_have_a_minimum() -> None:
     flat = Quadratic(A=[[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], c=[[1.0, 9.0], [9.0, 2.0], [0.0, 9.0]])
     found = theory.fixed_point(make("dsgpa-f-pb", gamma=0.5), flat, graphs.complete(3))
-    # in the first coordinate √(1−x) = √(3x), in the second only one agent cares
+    # in the first coordinate √(1−x) = √(3x), in the second only one agent has curvature
     np.testing.assert_allclose(found, [[0.25, 2.0]] * 3, atol=1e-12)
 
 
@@ -145,7 +145,7 @@ def test_without_a_dual_variable_the_agents_stay_apart() -> None:
         assert np.ptp(found, axis=0).max() > 0.01
 
 
-def test_a_centre_is_not_biased_by_a_power() -> None:
+def test_a_central_server_is_not_biased_by_a_power() -> None:
     found = theory.fixed_point(make("c-sgd", 0.5), full(), GRAPH)
     np.testing.assert_allclose(found, np.tile(full().optimum().numpy(), (5, 1)), atol=1e-12)
 

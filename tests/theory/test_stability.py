@@ -1,4 +1,4 @@
-"""Stability, against closed forms and simulation; tests/e2e/test_stability_cases.py has a thousand cases more."""
+"""Stability against closed forms and simulation; tests/e2e/test_stability_cases.py has a thousand more cases."""
 
 import math
 import warnings
@@ -126,7 +126,7 @@ def test_curvature_limits_the_step_of_the_mean(name: str, limit: float) -> None:
 
 
 def diverges(method: algorithms.Algorithm, graph: graphs.Graph, laplacian: str) -> bool:
-    """Flat costs, disagreeing starts and a whiff of noise, which wakes every mode: the linear dynamics alone."""
+    """The linear dynamics alone: flat costs, different starting points, and a little noise to excite every mode."""
     n = graph.n
     problem = Quadratic(A=np.zeros((n, 1, 1)), c=np.zeros((n, 1)), noise=1e-6)
     start = torch.from_numpy(np.random.default_rng(0).standard_normal((n, 1)))
@@ -165,7 +165,7 @@ def test_stability_agrees_with_simulation(name: str, spec: str, factor: float, l
         values |= {"dual": dual, "gamma": 1.0, "epsilon": 0.0}
     method, graph = algorithms.make(name, **values), graphs.parse(spec)
     verdict = theory.stability(method, graph, laplacian)
-    if abs(verdict.margin) > 0.02:  # at the boundary 4,000 iterations cannot tell
+    if abs(verdict.margin) > 0.02:  # at the boundary 4,000 iterations cannot decide
         assert diverges(method, graph, laplacian) == (not verdict.stable), verdict.reason
 
 
@@ -182,7 +182,7 @@ def test_one_agent_and_centralized_methods_cannot_disagree() -> None:
     assert theory.stability(algorithms.make("c-sgd"), graphs.ring(5)).stable
 
 
-def test_waiting_between_exchanges_takes_so_many_times_as_long() -> None:
+def test_a_longer_communication_period_takes_proportionally_longer() -> None:
     for name in ("d-sgd-1", "dsgpa-f", "d2"):
         each, third = (theory.stability(algorithms.make(name), graphs.ring(6), communication_period=m) for m in (1, 3))
         assert third.tenfold == pytest.approx(3 * each.tenfold)
@@ -250,7 +250,7 @@ def test_after_a_warm_up_the_full_step_decides() -> None:
     np.testing.assert_array_equal(warm.laplacian.toarray(), full.laplacian.toarray())
 
 
-def test_texts_and_weights_stand_for_the_graph() -> None:
+def test_graphs_may_be_texts_and_weights_may_be_given() -> None:
     for name in ("dsgpa-f", "d2", "c-sgd"):
         method = algorithms.make(name)
         weights = MixingWeights.build(graphs.star(10), "unit", "metropolis", method)
@@ -269,7 +269,7 @@ def test_a_step_that_overflows_is_unstable(name: str) -> None:
 # ---- Powers --------------------------------------------------------------------------------------------
 
 
-def circles(method: algorithms.DSGPA, graph: graphs.Graph, h: float, iterations: int) -> float:
+def oscillation(method: algorithms.DSGPA, graph: graphs.Graph, h: float, iterations: int) -> float:
     """The largest entry of βv + g over the last tenth of a run on f_i = h‖x−c_i‖²/2."""
     weights = MixingWeights.build(graph, "unit", "metropolis", method)
     random = np.random.default_rng(3)
@@ -300,19 +300,19 @@ def circles(method: algorithms.DSGPA, graph: graphs.Graph, h: float, iterations:
     ],
 )
 @pytest.mark.filterwarnings("ignore:gamma")
-def test_a_power_on_the_direction_keeps_circling_at_the_foretold_size(values: Any, h: float) -> None:
+def test_a_power_on_the_direction_keeps_oscillating_at_the_predicted_size(values: Any, h: float) -> None:
     method, graph = algorithms.make("dsgpa-f-pb-exact", **values), graphs.authors10()
-    foretold = theory.stability(method, graph, "unit", curvature=h)
-    assert foretold.stable
-    assert foretold.chatter is not None
-    assert foretold.chatter / 5 < circles(method, graph, h, 10000) < 5 * foretold.chatter
-    assert foretold.settles == (foretold.chatter < 1)
+    predicted = theory.stability(method, graph, "unit", curvature=h)
+    assert predicted.stable
+    assert predicted.chatter is not None
+    assert predicted.chatter / 5 < oscillation(method, graph, h, 10000) < 5 * predicted.chatter
+    assert predicted.settles == (predicted.chatter < 1)
 
 
 def test_how_finely_the_papers_values_settle_with_the_exact_power() -> None:
     method, graph = algorithms.make("dsgpa-f-pb-exact"), graphs.authors10()
     assert theory.stability(method, graph, "unit").chatter == pytest.approx(0.40, abs=0.01)
-    assert circles(method, graph, 0.1, 10000) == pytest.approx(0.60, abs=0.02)
+    assert oscillation(method, graph, 0.1, 10000) == pytest.approx(0.60, abs=0.02)
 
 
 def test_where_the_plain_method_diverges_the_power_on_the_direction_stays_bounded() -> None:
@@ -324,7 +324,7 @@ def test_where_the_plain_method_diverges_the_power_on_the_direction_stays_bounde
     assert not bounded.settles
     assert bounded.tenfold == math.inf
     assert diverges(plain, graph, "unit")
-    assert circles(exact, graph, 1.0, 10000) < 100
+    assert oscillation(exact, graph, 1.0, 10000) < 100
 
 
 def test_a_power_on_the_gradient_bounds_every_step_size() -> None:

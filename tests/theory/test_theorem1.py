@@ -1,4 +1,4 @@
-"""Theorem 1's parameters against its inequalities, and Lemma 1 as it should read."""
+"""Theorem 1's parameters against its inequalities, and Lemma 1, corrected."""
 
 import math
 from typing import Any
@@ -64,7 +64,7 @@ def test_the_papers_experiments_do_not_satisfy_the_theorem() -> None:
 
 @pytest.mark.parametrize("gamma", [1.0, 0.5])
 def test_theorem_1s_gradient_bound_cannot_hold_where_costs_differ(gamma: float) -> None:
-    # Promised: the mean of ‖∇f(x̄_k)‖² falls like 1/√(nT). Exact gradients, its own parameters, three agents.
+    # Guaranteed: the mean of ‖∇f(x̄_k)‖² falls like 1/√(nT). Exact gradients, its own parameters, three agents.
     problem, graph, means = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]]), graphs.complete(3), []
     for T in (2_000, 32_000):
         values = theory.theorem1_parameters(graph, T, "unit")
@@ -92,7 +92,7 @@ def test_infeasible_requests_get_a_sentence(spec: str, iterations: int, kappa1: 
         theory.theorem1_parameters(graphs.parse(spec), iterations, kappa1=kappa1)
 
 
-def test_a_graph_in_pieces_gets_a_sentence() -> None:
+def test_a_disconnected_graph_gets_a_sentence() -> None:
     with pytest.raises(InputError, match="falls into 2 parts"):
         theory.theorem1_parameters(graphs.Graph(4, ((0, 1), (2, 3))), 1000)
 

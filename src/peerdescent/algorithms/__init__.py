@@ -1,4 +1,4 @@
-"""The methods, one short file per family; each docstring is the equation and the code reads like it."""
+"""The methods, one short file per family: each docstring is the equation, and the code reads like it."""
 
 from peerdescent.algorithms.base import Algorithm, Network, Step, varied
 from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2

@@ -1,4 +1,4 @@
-"""Methods that remove the bias of unlike data: D² and stochastic gradient tracking."""
+"""Methods without bias on heterogeneous data: D² and stochastic gradient tracking."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class D2(Algorithm):
 
     .. math:: x^+ = W(2x - x_- - η(g - g_-)), \qquad x_1 = W(x_0 - ηg_0)
 
-    It is computed in the equal form φ = x − ηg − v, x⁺ = φ − (I−W)φ, v⁺ = v + (I−W)φ, v₀ = 0. The printed form
+    The code uses the equivalent form φ = x − ηg − v, x⁺ = φ − (I−W)φ, v⁺ = v + (I−W)φ, v₀ = 0. The printed form
     integrates every rounding error twice: in single precision its mean drifts away from SGD's within 10⁴
-    iterations. Needs λmin(W) > −1/3; otherwise (I+W)/2 is used, and said. One vector is sent per edge and
-    iteration. Reference: Tang et al. 2018.
+    iterations. It needs λmin(W) > −1/3; otherwise (I+W)/2 is used, and a note says so. One vector is sent per edge
+    and iteration. Also known as exact diffusion. Reference: Tang et al. 2018.
 
     >>> D2().mixing(-0.5)
     'lazy'
@@ -30,7 +30,7 @@ class D2(Algorithm):
     rates: ClassVar[tuple[str, ...]] = ("eta",)
 
     def memory(self) -> Mapping[str, Start]:
-        """The correction v = x₋ − ηg₋ − x, from zero."""
+        """The correction v = x₋ − ηg₋ − x, initially zero."""
         return {"v": "zero"}
 
     def mixing(self, lambda_min: float) -> Literal["as-is", "lazy"]:
@@ -50,29 +50,29 @@ class D2(Algorithm):
         return {"x": s.x - h.eta * g, "v": s.v}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
-        """The corrections sum to zero, since the columns of I−W do."""
+        """The corrections sum to zero, because the columns of I−W do."""
         return {"sum of v = 0": s.v}
 
 
 @dataclass(frozen=True)
 class _Tracking(Algorithm):
-    """What both tracking methods share: y follows the mean gradient."""
+    """The common part of the tracking methods: y tracks the mean gradient."""
 
     eta: Rate = 0.01
     rates: ClassVar[tuple[str, ...]] = ("eta",)
 
     def memory(self) -> Mapping[str, Start]:
-        """The tracker and the gradient before; zeros make the first tracker y₀ = g₀."""
+        """The tracker and the previous gradient; zeros give y₀ = g₀."""
         return {"y": "zero", "g_prev": "zero"}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
-        """The trackers' mean is the gradients' mean, since W is doubly stochastic."""
+        """The mean tracker is the mean gradient, because W is doubly stochastic."""
         return {"mean tracker = mean gradient": s.y - s.g_prev}
 
 
 @dataclass(frozen=True)
 class DSGT1(_Tracking):
-    r"""Stochastic gradient tracking, GNSD form.
+    r"""Stochastic gradient tracking, GNSD form (DIGing).
 
     .. math:: y = Wy_- + g(x) - g_-, \qquad x^+ = Wx - ηy, \qquad y_0 = g_0
 
@@ -92,7 +92,7 @@ class DSGT1(_Tracking):
 
 @dataclass(frozen=True)
 class DSGT2(_Tracking):
-    r"""Stochastic gradient tracking, DSGT form: adapt, then combine.
+    r"""Stochastic gradient tracking, DSGT form: x adapts, then combines (semi-ATC).
 
     .. math:: y = Wy_- + g(x) - g_-, \qquad x^+ = W(x - ηy), \qquad y_0 = g_0
 

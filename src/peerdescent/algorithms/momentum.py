@@ -30,7 +30,7 @@ class DMSGD(Algorithm):
     momenta: ClassVar[tuple[str, ...]] = ("beta",)
 
     def memory(self) -> Mapping[str, Start]:
-        """The momentum u, from zero."""
+        """The momentum u, initially zero."""
         return {"u": "zero"}
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
@@ -46,8 +46,8 @@ class DASG(Algorithm):
 
     .. math:: y = (1+β)x - βx_-, \qquad x^+ = Wy - ηg(y)
 
-    One vector, y, is sent per edge and iteration. `previous` sets x₋₁: "x" is the starting point, "zero" is
-    what the authors' earlier code does. Reference: Fallah et al. 2019.
+    One vector, y, is sent per edge and iteration. `previous` sets x₋₁: "x" for the starting point, "zero" as in
+    the authors' earlier code. Reference: Fallah et al. 2019.
 
     >>> DASG(previous="zero").memory()
     {'x_prev': 'zero'}
@@ -65,7 +65,7 @@ class DASG(Algorithm):
             raise InputError(f'previous = {self.previous!r}: expected "x" (the starting point) or "zero".')
 
     def memory(self) -> Mapping[str, Start]:
-        """The iterate before."""
+        """The previous iterate."""
         return {"x_prev": self.previous}
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:

@@ -57,12 +57,12 @@ class DSGD2(Algorithm):
 
 @dataclass(frozen=True)
 class CSGD(Algorithm):
-    r"""Centralized SGD on the pooled data, the baseline that needs a centre.
+    r"""Centralized SGD on the pooled data, the baseline with a central server.
 
     .. math:: x^+ = x - η \bar g(x)
 
-    where ḡ is the mean of the agents' minibatch gradients: n·B samples a step. All rows of x stay equal; they
-    start at the mean of the agents' starts. Nothing travels on the graph.
+    where ḡ is the mean of the agents' minibatch gradients: n·B samples per step. All rows of x stay equal; they
+    start at the mean of the agents' starting points. Nothing is sent over the graph.
 
     >>> CSGD(eta=0.1).common_start
     True
@@ -78,7 +78,7 @@ class CSGD(Algorithm):
         return {"x": s.x - h.eta * g}
 
     def preprocess_gradient(self, g: Any, net: Network) -> Any:
-        """The pooled gradient: the centre averages first and transforms then."""
+        """The pooled gradient: averaged first, then transformed."""
         return self.transform(net.mean(g))
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""A method's step on the agents' rows: one fused pass over memory, or its plain eager twin."""
+"""A method's step on the agents' rows: one fused pass over memory, or its eager reference."""

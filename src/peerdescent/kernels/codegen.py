@@ -1,7 +1,7 @@
-"""From a recorded step to the C text of one fused pass over memory.
+"""From a recorded step to the C source of one fused pass over memory.
 
-The pass goes over blocks of columns that fit into the cache. Within a block the exchanges are computed
-first, in order, into a scratch area; then every state is updated in place. Each array is read and written once.
+The pass works on blocks of columns that fit into the cache. Within a block it computes the exchanges first, in
+order, into a scratch area, and then updates every state in place. Each array is read and written once.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Rounded, Scalar, walk
 
 TABLE = 11
-"""Numbers that a fractional power needs (see kernel_parts.h)."""
+"""The length of the table for a fractional power (see kernel_parts.h)."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The C text of a kernel and the order of what it is called with."""
+    """The C source of a kernel and the order of its arguments."""
 
     text: str
     arrays: tuple[str, ...]
     scalars: tuple[str, ...]
     gammas: tuple[float, ...]
     scratch_rows: int
-    """Rows of scratch, as a multiple of n."""
+    """Rows of scratch memory, as a multiple of n."""
 
 
 def generate(outputs: Mapping[str, Expression], real: str) -> Source:
@@ -45,10 +45,10 @@ class _Writer:
         self.arrays = tuple(sorted(inputs | set(self.outputs)))
         self.scalars = tuple(sorted({node.name for node in nodes if isinstance(node, Scalar)}))
         self.gammas = tuple(sorted({n.gamma for n in nodes if isinstance(n, Power) and n.gamma not in (0, 0.5, 1)}))
-        self.name_of = {name: f"a{i}" for i, name in enumerate(self.arrays)}  # users' names may clash with C's or ours
+        self.name_of = {name: f"a{i}" for i, name in enumerate(self.arrays)}  # users' names may clash with C's
         self.number_of = {name: f"h{i}" for i, name in enumerate(self.scalars)}
-        self.slots = 0
-        self.slot_of: dict[int, str] = {}
+        self.buffers = 0
+        self.buffer_of: dict[int, str] = {}
 
     def source(self) -> Source:
         stages = "".join(self._exchange(node) for node in self.mixed)
@@ -77,31 +77,31 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
 {stages}{update}    }}
 }}
 """
-        return Source(body, self.arrays, self.scalars, self.gammas, self.slots)
+        return Source(body, self.arrays, self.scalars, self.gammas, self.buffers)
 
     def _rows(self) -> dict[str, str]:
-        """Where an agent's part of every array begins, within a block."""
+        """The address of an agent's part of every array, within a block."""
         return {name: f"{name} + i * p + c0" for name in self.name_of.values()}
 
-    def _slot(self) -> str:
-        self.slots += 1
-        return f"(scratch + {self.slots - 1} * n * width)"
+    def _buffer(self) -> str:
+        self.buffers += 1
+        return f"(scratch + {self.buffers - 1} * n * width)"
 
     def _exchange(self, node: Mixed) -> str:
-        """The rows of one exchange, combined, in a scratch slot of their own."""
+        """The combined rows of one exchange, in a separate scratch buffer."""
         text, sent, stride = "", "", "p"
         if isinstance(node.source, Array):
             sent = f"{self.name_of[node.source.name]} + c0"
         else:
-            sent, stride = self._slot(), "width"
+            sent, stride = self._buffer(), "width"
             text = self._loop({"sent": node.source}, {**self._rows(), "sent": f"{sent} + i * width"})
-        slot = self.slot_of[id(node)] = self._slot()
+        buffer = self.buffer_of[id(node)] = self._buffer()
         if node.kind == "mean":
-            return text + f"        mean(all_agents, {sent}, {stride}, columns, {slot});\n"
-        return text + f"        differences({node.kind}, n, {sent}, {stride}, columns, {slot}, width);\n"
+            return text + f"        mean(all_agents, {sent}, {stride}, columns, {buffer});\n"
+        return text + f"        differences({node.kind}, n, {sent}, {stride}, columns, {buffer}, width);\n"
 
     def _loop(self, outputs: Mapping[str, Expression], places: Mapping[str, str]) -> str:
-        """All agents, all columns of the block: load, compute, store."""
+        """For all agents and all columns of the block: load, compute, store."""
         names: dict[int, str] = {}
         loads, lines, hoisted, rows = [], [], [], []
         used: set[str] = set(outputs)
@@ -113,7 +113,7 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
                 loads.append(f"const real {name} = {array}_[c];")
             elif isinstance(node, Mixed):
                 step = "0" if node.kind == "mean" else "i * width"
-                rows.append(f"const real *restrict {name}_ = {self.slot_of[id(node)]} + {step};")
+                rows.append(f"const real *restrict {name}_ = {self.buffer_of[id(node)]} + {step};")
                 loads.append(f"const real {name} = {name}_[c];")
             elif node.scalar:
                 hoisted.append(f"const double {name} = {self._formula(node, names)};")
@@ -146,7 +146,7 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
             return f"rounded({_value(node.base, names)})"
         if isinstance(node, Power):
             return self._power(node.gamma, _value(node.base, names))
-        raise TypeError(f"no C for {type(node).__name__}")
+        raise TypeError(f"cannot generate C for {type(node).__name__}")
 
     def _power(self, gamma: float, base: str) -> str:
         if gamma in (0, 0.5):
@@ -155,7 +155,7 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
 
 
 def power_table(gamma: float, real: str) -> list[float]:
-    """What `power_float` and `power_double` need to know of γ."""
+    """The table that `power_float` and `power_double` read for γ."""
     if real == "double":
         return [gamma] + [0.0] * (TABLE - 1)
     gamma = float(np.float32(gamma))
@@ -166,7 +166,7 @@ def power_table(gamma: float, real: str) -> list[float]:
 
 
 def _elementwise(*roots: Expression) -> list[Expression]:
-    """The nodes of one loop, operands first; an exchange is a leaf here, computed before."""
+    """The nodes of one loop, operands first; an exchange is a leaf here, computed earlier."""
     order: list[Expression] = []
     seen: set[int] = set()
 

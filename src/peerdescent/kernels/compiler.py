@@ -1,4 +1,4 @@
-"""C text to a callable, through the machine's own compiler, kept in the user's cache folder."""
+"""From C source to a shared library, with the local compiler, cached in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FLAGS = (
 
 
 class CompilerError(RuntimeError):
-    """There is no compiler, or it failed: the plain twin must serve."""
+    """There is no compiler, or it failed: use the eager step."""
 
 
 def find_compiler() -> str:
-    """The C compiler's path: $CC, or cc, gcc or clang."""
+    """The path of the C compiler: $CC, cc, gcc or clang."""
     for name in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
         if name and (path := shutil.which(name)):
             return path
@@ -40,7 +40,7 @@ def find_compiler() -> str:
 
 @functools.cache
 def load(text: str) -> ctypes.CDLL:
-    """The shared library made from this text, compiled unless it is in the cache.
+    """The shared library for this source, compiled unless it is in the cache.
 
     >>> load("long twice(long a) { return 2 * a; }").twice(21)
     42
@@ -52,12 +52,12 @@ def load(text: str) -> ctypes.CDLL:
         _compile(compiler, text, target)
     try:
         return ctypes.CDLL(str(target))
-    except OSError:  # a damaged file in the cache: make it again
+    except OSError:  # a damaged file in the cache: compile it again
         _compile(compiler, text, target)
     try:
         return ctypes.CDLL(str(target))
     except OSError as error:
-        raise CompilerError(f"what {compiler} made cannot be loaded: {error}") from error
+        raise CompilerError(f"the library that {compiler} made cannot be loaded: {error}") from error
 
 
 def _compile(compiler: str, text: str, target: Path) -> None:
@@ -70,14 +70,14 @@ def _compile(compiler: str, text: str, target: Path) -> None:
         except OSError as error:
             raise CompilerError(f"{compiler} cannot be run: {error.strerror}") from error
         if done.returncode or not made.exists():
-            reason = (done.stderr.strip() or "it made nothing").splitlines()[0]
+            reason = (done.stderr.strip() or "it produced no output").splitlines()[0]
             raise CompilerError(f"{compiler} failed: {reason}")
-        made.replace(target)  # a rename is atomic: another process never sees half a library
+        made.replace(target)  # a rename is atomic: another process never sees a partial library
 
 
 @functools.cache
 def _machine() -> str:
-    """What -march=native depends on: home folders are shared between unlike hosts."""
+    """What -march=native depends on: different hosts may share a home folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line for line in lines if line.startswith(("flags", "Features")))

@@ -1,4 +1,4 @@
-"""The plain twin: a method's step, evaluated eagerly."""
+"""The eager reference: a method's step, evaluated as it is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peerdescent.tracing.recording import finish_step
 
 
 class PlainUpdate:
-    """The obvious path: the step itself, evaluated eagerly."""
+    """The step itself, evaluated eagerly."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class PlainUpdate:
         return point
 
     def finish(self, k: int) -> None:
-        """Hand over the gradient and take the new state."""
+        """Pass the gradient to the step and take the new state."""
         new = finish_step(self._step, self.algorithm.preprocess_gradient(self.gradient, self.network))
         for name, value in {name: value.clone() for name, value in new.items()}.items():
             self.state[name].copy_(value)
 
     def set_hyperparameters(self, algorithm: Algorithm, k: int) -> None:
-        """The step under way sees the new numbers."""
+        """The current step uses the new numbers."""
         self.algorithm = algorithm
         self._numbers.__dict__.update(algorithm.hyperparameters(k))
 
     def wait(self) -> None:
-        """Nothing is ever under way."""
+        """No messages are ever in flight."""

@@ -1,4 +1,4 @@
-"""The fast path: a recorded step as compiled passes over memory, taken apart around its messages."""
+"""The fast path: a recorded step as compiled passes over memory, split around its messages."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from peerdescent.tracing.recording import GRADIENT, record
 class CompiledUpdate:
     """The fast path: the step recorded once, written as C, compiled, and run in place.
 
-    With all agents at hand it is one pass over memory. Where agents live in several processes it is taken apart
-    around its messages: those that do not need the gradient leave in `begin` and travel while it is computed.
+    With all agents in one process it is one pass over memory. With several processes it is split around its
+    messages: those that do not need the gradient leave in `begin` and travel while the gradient is computed.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class CompiledUpdate:
             exchange = self._exchanges[message.array] = network.exchange(state["x"], message.all_agents)
             if message.array in arrays:
                 exchange.own.copy_(arrays[message.array])
-            arrays[message.array] = exchange.own  # with the rows of others before and after it
+            arrays[message.array] = exchange.own  # with the rows of other processes before and after it
         state.update({name: arrays[name] for name in state})
         self._point = arrays[point.name if isinstance(point, Array) else POINT]
         self._kernels = {
@@ -53,44 +53,44 @@ class CompiledUpdate:
         if not isinstance(point, Array):
             self._kernels[POINT] = Kernel({POINT: self._schedule.point}, arrays, network, threads)
         self._update = Kernel(self._schedule.outputs, arrays, network, threads)
-        self._under_way: set[str] = set()
+        self._in_flight: set[str] = set()
         self.description = f"compiled ({threads} thread{'s' * (threads > 1)})"
 
     def begin(self, k: int) -> torch.Tensor:
-        """Compute the point, unless it is x itself; what can be sent already leaves."""
+        """Compute the point, unless it is x itself, and send every message that is ready."""
         self._numbers = self.algorithm.hyperparameters(k)
         self._dispatch(self._schedule.for_point)
         if POINT in self._kernels:
-            self._await(tuple(self._under_way))
+            self._await(tuple(self._in_flight))
             self._kernels[POINT](self._numbers)
         self._dispatch(self._schedule.early)
         return self._point
 
     def finish(self, k: int) -> None:
-        """Send what needed the gradient, await all messages, and update."""
+        """Send the messages that need the gradient, await all messages, and update."""
         self._dispatch(self._schedule.late)
-        self._await(tuple(self._under_way))
+        self._await(tuple(self._in_flight))
         self._update(self._numbers)
 
     def set_hyperparameters(self, algorithm: Algorithm, k: int) -> None:
-        """The update is computed with the new numbers."""
+        """The update uses the new numbers."""
         self.algorithm, self._numbers = algorithm, algorithm.hyperparameters(k)
 
     def wait(self) -> None:
-        """Await the messages that are under way."""
-        self._await(tuple(self._under_way))
+        """Await the messages in flight."""
+        self._await(tuple(self._in_flight))
 
     def _dispatch(self, messages: tuple[Message, ...]) -> None:
-        """Compute what is sent, in its own place, and send it; each as soon as what it needs has come."""
+        """Compute each message in its buffer and send it, as soon as the messages that it needs have arrived."""
         for message in messages:
             self._await(message.needs)
             if message.source is not None:
                 self._kernels[message.array](self._numbers)
-            self._under_way.add(message.array)
+            self._in_flight.add(message.array)
             self._exchanges[message.array].start()
 
     def _await(self, arrays: tuple[str, ...]) -> None:
         for array in arrays:
-            if array in self._under_way:
-                self._under_way.discard(array)
+            if array in self._in_flight:
+                self._in_flight.discard(array)
                 self._exchanges[array].wait()

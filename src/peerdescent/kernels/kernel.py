@@ -1,4 +1,4 @@
-"""A compiled pass over arrays: C text, its library, and the pointers it is called with."""
+"""A compiled pass over arrays: C source, its library, and the pointers for the call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peerdescent.kernels.compiler import load
 from peerdescent.mixing.network import MemoryNetwork
 
 CACHE_BYTES = 192 * 1024
-"""What a block of columns of all arrays and scratch may take: less than common second-level caches hold."""
+"""The size of a block of columns of all arrays and scratch: less than a common second-level cache."""
 
 
 class Kernel:

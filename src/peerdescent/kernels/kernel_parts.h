@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* No two arrays overlap, so columns may be computed in any order; with many arrays a compiler cannot see it. */
+/* No two arrays overlap, so columns may be computed in any order; with many arrays a compiler cannot prove it. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -15,8 +15,8 @@ typedef real pack __attribute__((vector_size(32), aligned(sizeof(real)), may_ali
 #define PACK ((long)(sizeof(pack) / sizeof(real)))
 
 typedef struct {
-    const int32_t *start, *column; /* for each row the others it hears, in increasing order; rows that come from
-                                      other processes lie before and after the own ones: columns may be negative */
+    const int32_t *start, *column; /* for each row its neighbours, in increasing order; rows received from other
+                                      processes lie before and after the local ones: columns may be negative */
     const real *weight;
 } matrix;
 
@@ -65,7 +65,7 @@ static inline double power_double(double a, const double *t) { return copysign(p
 static inline int32_t bits_of(float a) { int32_t b; memcpy(&b, &a, 4); return b; }
 static inline float float_of(int32_t b) { float a; memcpy(&a, &b, 4); return a; }
 
-/* a with the 8 significant bits of bfloat16, the nearest, ties to even; what is not a number stays so. */
+/* a with the 8 significant bits of bfloat16, the nearest, ties to even; NaN stays NaN. */
 static inline real rounded(real a) {
     const float f = (float)a;
     const uint32_t bits = (uint32_t)bits_of(f);
@@ -73,10 +73,10 @@ static inline real rounded(real a) {
     return f != f ? a : (real)near;
 }
 
-/* sign(a)|a|^gamma to a few units in the last place, in straight-line code that a compiler turns into vectors:
+/* sign(a)|a|^gamma to a few units in the last place, in straight-line code that a compiler can vectorize:
    |a| = 2^e m with m in [1, 2); m^gamma is a polynomial made for this gamma; gamma e is split into a part whose
    product is exact, rounded to an integer, and a rest r with 2^r a polynomial. Entries below the smallest normal
-   number count as zero; what is not finite becomes NaN.
+   number count as zero; inputs that are not finite become NaN.
    t = {high part of gamma / 2^23, 127 times the high part, low part / 2^23, 127 times the low part,
         seven coefficients of m^gamma in powers of m - 1.5}. */
 static inline float power_float(float a, const float *t) {

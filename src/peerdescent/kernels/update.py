@@ -1,6 +1,6 @@
-"""How a method's step is carried out on the agents' rows: eagerly, or as one fused pass over memory.
+"""Executing a method's step on the agents' rows: eagerly, or as one fused pass over memory.
 
-Both follow the same protocol. `begin(k)` gives the point where the gradient is wanted; the caller writes the
+Both follow the same protocol. `begin(k)` returns the point where the gradient is wanted; the caller writes the
 gradient into `gradient`; `finish(k)` updates the state in place.
 """
 
@@ -31,19 +31,19 @@ class Update(Protocol):
     algorithm: Algorithm
 
     def begin(self, k: int) -> torch.Tensor:
-        """Start iteration k: the n×p points where the gradient is wanted."""
+        """Start iteration k: return the n×p points where the gradient is wanted."""
         ...
 
     def finish(self, k: int) -> None:
-        """End iteration k with the gradient in `gradient`: the state moves on, in place."""
+        """End iteration k with the gradient in `gradient`: update the state in place."""
         ...
 
     def set_hyperparameters(self, algorithm: Algorithm, k: int) -> None:
-        """After `begin(k)`: take the numbers of the rest of the iteration from another variant of the method."""
+        """After `begin(k)`: use the hyperparameters of another variant for the rest of the iteration."""
         ...
 
     def wait(self) -> None:
-        """Await the messages that are under way."""
+        """Await the messages in flight."""
         ...
 
 
@@ -55,23 +55,23 @@ def make_update(
     threads: int = 1,
     communication_period: int = 1,
 ) -> Update:
-    """The fastest carrier that works here, or the one asked for; its `description` says which it is.
+    """The fastest update that works here, or the requested one; its `description` says which.
 
-    With `communication_period` = m, messages travel in iterations m−1, 2m−1, … only, none in between.
-    Arrays that are exchanged between processes move to where the rows of others come in: use the update's `state`.
+    With `communication_period` = m, messages are sent only in iterations m−1, 2m−1, …; the others are local.
+    Arrays that are exchanged between processes move to the exchange's buffers: use the update's `state`.
     """
     gradient = torch.zeros_like(state["x"])
-    exchanging = _carrier(algorithm, state, gradient, network, kernel, threads)
+    exchanging = _make_one(algorithm, state, gradient, network, kernel, threads)
     if communication_period == 1:
         return exchanging
     return PeriodicUpdate(
         exchanging,
-        _carrier(algorithm, state, gradient, network.without_messages(), kernel, threads),
+        _make_one(algorithm, state, gradient, network.without_messages(), kernel, threads),
         communication_period,
     )
 
 
-def _carrier(
+def _make_one(
     algorithm: Algorithm, state: State, gradient: torch.Tensor, network: MemoryNetwork, kernel: str, threads: int
 ) -> Update:
     if kernel not in KERNELS:
@@ -86,23 +86,23 @@ def _carrier(
         except (CompilerError, RecordingError) as error:
             reason = str(error)
     if kernel == "compiled":
-        raise InputError(f"a compiled kernel cannot be had here: {reason}; use kernel=plain.")
+        raise InputError(f"kernel = 'compiled' is not available here: {reason}; use kernel=plain.")
     return PlainUpdate(algorithm, state, network, reason, gradient)
 
 
 class PeriodicUpdate:
-    """Two carriers of one state: one that exchanges messages, and one for the iterations in between."""
+    """Two updates of one state: one that exchanges messages, and one for the local iterations in between."""
 
     def __init__(self, exchanging: Update, local: Update, communication_period: int) -> None:
         self.state, self.gradient, self.description = exchanging.state, exchanging.gradient, exchanging.description
-        self._exchanging, self._silent, self._mix_every = exchanging, local, communication_period
+        self._exchanging, self._local, self._period = exchanging, local, communication_period
         self.algorithm = exchanging.algorithm
 
     def _for(self, k: int) -> Update:
-        return self._exchanging if (k + 1) % self._mix_every == 0 else self._silent
+        return self._exchanging if (k + 1) % self._period == 0 else self._local
 
     def begin(self, k: int) -> torch.Tensor:
-        """Start iteration k with the carrier whose turn it is."""
+        """Start iteration k."""
         return self._for(k).begin(k)
 
     def finish(self, k: int) -> None:
@@ -110,11 +110,11 @@ class PeriodicUpdate:
         self._for(k).finish(k)
 
     def set_hyperparameters(self, algorithm: Algorithm, k: int) -> None:
-        """New numbers for both."""
-        for carrier in (self._exchanging, self._silent):
-            carrier.algorithm = algorithm
+        """Set the hyperparameters of both."""
+        for update in (self._exchanging, self._local):
+            update.algorithm = algorithm
         self._for(k).set_hyperparameters(algorithm, k)
 
     def wait(self) -> None:
-        """Await the messages that are under way."""
+        """Await the messages in flight."""
         self._exchanging.wait()

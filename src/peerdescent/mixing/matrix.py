@@ -1,4 +1,4 @@
-"""A sparse matrix with zero row sums, as tensors and compiled kernels use it."""
+"""A sparse matrix with zero row sums, for tensors and for compiled kernels."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class MatrixStruct(ctypes.Structure):
 
 
 class Matrix:
-    """A matrix with zero row sums, L or I−W, ready for tensors of one dtype and device, and for compiled kernels.
+    """A matrix with zero row sums, L or I−W, for tensors of one dtype and device and for compiled kernels.
 
-    Its product is taken over differences of rows, Σ_j m_ij (a_j − a_i): rounding is then relative to the
-    disagreement, not to a itself, and equal rows give exactly zero. With a plan it is the part for the agents
-    hosted here, on the rows that the plan holds; sums are taken in the same order as over all agents.
+    Its product sums differences of rows, Σ_j m_ij (a_j − a_i): rounding is then relative to the disagreement, not
+    to a itself, and equal rows give exactly zero. With a plan it is the part for the agents of this process, on
+    the rows of the plan; sums are taken in the same order as over all agents.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Matrix:
         if plan is not None:
             own = slice(plan.own.start, plan.own.stop)
             csr, others = csr[own][:, list(plan.rows)], others[own]
-            columns = np.searchsorted(plan.rows, others.indices) - plan.first  # counted from the first own row
+            columns = np.searchsorted(plan.rows, others.indices) - plan.first  # relative to the first local row
         self._operator = _operator(csr, dtype, device)
         real = np.float64 if dtype == torch.float64 else np.float32
         self._parts = (others.indptr.astype(np.int32), columns.astype(np.int32), others.data.astype(real))
@@ -52,7 +52,7 @@ class Matrix:
 
 
 class AllAgents:
-    """All agents' rows, as compiled kernels read them for the mean: numbered from the first own one."""
+    """All agents' rows, as compiled kernels read them for the mean: numbered from the first local row."""
 
     def __init__(self, agents: int, first: int = 0) -> None:
         self._parts = np.array([0, agents], dtype=np.int32), np.arange(agents, dtype=np.int32) - np.int32(first)
@@ -63,7 +63,7 @@ def _operator(csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.dev
     if csr.shape[1] <= DENSE_UP_TO:
         return torch.tensor(csr.toarray(), dtype=dtype, device=device)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse")  # torch calls its sparse matrices a beta
+        warnings.filterwarnings("ignore", message="Sparse")  # torch warns that sparse CSR is in beta
         csr = scipy.sparse.csr_array(csr)
         start, column = torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices)
         value = torch.from_numpy(csr.data).to(dtype)

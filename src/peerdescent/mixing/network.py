@@ -24,24 +24,25 @@ class MemoryNetwork:
     disagreement_matrix: Matrix
     all_agents: AllAgents
     rounded: bool = False
-    """Messages travel in half the bits; an agent compares what it hears with what it says, so sums stay zero."""
+    """Messages are sent as bfloat16; an agent compares what it receives with the rounded values it sends, so that
+    sums stay zero."""
     local: bool = False
-    """No message travels: L = 0 and W = I."""
+    """No messages are sent: L = 0 and W = I."""
 
     def without_messages(self) -> MemoryNetwork:
-        """The same agents, each by itself."""
+        """The same agents without messages: L = 0 and W = I."""
         return replace(self, local=True)
 
     def begin(self) -> None:
-        """A new iteration begins."""
+        """Start a new iteration."""
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         """L·a."""
-        return torch.zeros_like(a) if self.local else self.laplacian_matrix @ self._heard(a)
+        return torch.zeros_like(a) if self.local else self.laplacian_matrix @ self._neighbour_rows(a)
 
     def disagreement(self, a: torch.Tensor) -> torch.Tensor:
         """(I−W)·a."""
-        return torch.zeros_like(a) if self.local else self.disagreement_matrix @ self._heard(a)
+        return torch.zeros_like(a) if self.local else self.disagreement_matrix @ self._neighbour_rows(a)
 
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         """W·a."""
@@ -51,8 +52,8 @@ class MemoryNetwork:
         """The mean of all rows, in every row."""
         return self._all(a).mean(dim=0, keepdim=True).expand_as(a)
 
-    def _heard(self, a: torch.Tensor) -> torch.Tensor:
-        """The rows that the matrices are for, as they travel."""
+    def _neighbour_rows(self, a: torch.Tensor) -> torch.Tensor:
+        """The rows that the matrices act on, as they are sent."""
         return a.to(torch.bfloat16).to(a.dtype) if self.rounded else a
 
     def _all(self, a: torch.Tensor) -> torch.Tensor:
@@ -62,47 +63,47 @@ class MemoryNetwork:
 
 @dataclass
 class BlockNetwork(MemoryNetwork):
-    """The agents of one process among several: rows of others come by exchange.
+    """The agents of one process of several: the rows of other agents arrive by exchange.
 
-    Given a group and the plans, it makes the exchanges that compiled updates drive themselves; asked for L·a, W·a
-    or the mean of a tensor, it exchanges at once and waits.
+    It creates the exchanges that compiled updates drive themselves; L·a, W·a and the mean of a tensor exchange
+    immediately and wait.
     """
 
     group: ProcessGroup = field(kw_only=True)
     neighbours: ExchangePlan = field(kw_only=True)
     others: ExchangePlan = field(kw_only=True)
-    """The plan for the mean: everyone hears everyone."""
+    """The plan for the mean, which needs the rows of all agents."""
 
     def __post_init__(self) -> None:
         self._exchanges: list[Exchange] = []
         self._done: dict[tuple[int, bool], tuple[torch.Tensor, torch.Tensor]] = {}
 
     def exchange(self, like: torch.Tensor, all_agents: bool) -> Exchange:
-        """A new exchange for rows like these, with all agents or with neighbours."""
+        """Create an exchange for rows like these, with all agents or with neighbours."""
         plan = self.others if all_agents else self.neighbours
         message_dtype = torch.bfloat16 if self.rounded and not all_agents else None
         tag = self.group.tag()
         make = partial(Exchange, plan, like.shape[1], like.dtype, tag, message_dtype, self.group.traffic)
         if shared_memory := self.group.shared_memory(tag):
             shared: Exchange | None = None
-            with suppress(OSError):  # not enough memory for it, which all must know
+            with suppress(OSError):  # not enough memory, which all processes must learn
                 shared = make(shared_memory)
             if self.group.all_true(shared is not None) and shared is not None:
                 return shared
         return make()
 
     def begin(self) -> None:
-        """A new iteration begins: its messages are the same as those of the one before, with new rows."""
+        """Start a new iteration: its messages are those of the previous one, with new rows."""
         self._done.clear()
 
-    def _heard(self, a: torch.Tensor) -> torch.Tensor:
-        return self._exchanged(super()._heard(a), a, False)
+    def _neighbour_rows(self, a: torch.Tensor) -> torch.Tensor:
+        return self._exchanged(super()._neighbour_rows(a), a, False)
 
     def _all(self, a: torch.Tensor) -> torch.Tensor:
         return self._exchanged(a, a, True)
 
     def _exchanged(self, sent: torch.Tensor, a: torch.Tensor, all_agents: bool) -> torch.Tensor:
-        """The rows of a and of those heard; what was sent once in an iteration is not sent again."""
+        """The rows of a and the rows received; nothing is sent twice in one iteration."""
         if (id(a), all_agents) not in self._done:
             if len(self._exchanges) == len(self._done):
                 self._exchanges.append(self.exchange(a, all_agents))
@@ -110,7 +111,7 @@ class BlockNetwork(MemoryNetwork):
             exchange.own.copy_(sent)
             exchange.start()
             exchange.wait()
-            self._done[id(a), all_agents] = a, exchange.rows  # a is kept alive, so that its id stays its own
+            self._done[id(a), all_agents] = a, exchange.rows  # a is kept alive, so that its id stays unique
         return self._done[id(a), all_agents][1]
 
 
@@ -122,7 +123,7 @@ def make_network(
     group: ProcessGroup | None = None,
     placement: Placement | None = None,
 ) -> MemoryNetwork:
-    """The exchange for tensors of this dtype and device: of all agents, or of this process's part of them."""
+    """The network for tensors of this dtype and device: of all agents, or of this process's block."""
     L, n = weights.laplacian, weights.graph.n
     disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(n) - weights.mixing)
     rounded = message_dtype == "bf16"

@@ -1,4 +1,4 @@
-"""The library's methods as torch optimizers: one agent per process, in a training loop of one's own.
+"""The library's methods as torch optimizers: one agent per process, in your own training loop.
 
     torch.distributed.init_process_group("gloo")
     opt = peerdescent.optim.DSGPA(model.parameters(), "ring:4", lr=0.03, alpha=5, beta=20, gamma=0.7)
@@ -7,10 +7,10 @@
         loss_function(model(inputs), targets).backward()
         opt.step()
 
-Every process calls `step` equally often. As soon as it has moved the parameters, their messages leave and travel
-during the next forward and backward pass; so nobody else may change the parameters in place in between (after loading
-some, call `load_state_dict` or `restart`). Model buffers, such as BatchNorm's running statistics, stay each agent's own
-and are never sent; `averaged` shows the mean of parameters and buffers for evaluation and saving.
+Every process must call `step` equally often. `step` sends the next messages as soon as it has updated the parameters,
+and they travel during the next forward and backward pass; so do not change the parameters in place in between (after
+loading some, call `load_state_dict` or `restart`). Model buffers, such as BatchNorm's running statistics, stay local
+and are never sent; `averaged` gives the mean of parameters and buffers for evaluation and saving.
 """
 
 from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2

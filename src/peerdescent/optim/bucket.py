@@ -1,4 +1,4 @@
-"""One agent's parameters as a row of its method's state: what an optimizer needs, bucket by bucket."""
+"""One agent's parameters as a row of its method's state."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from peerdescent.mixing.network import MemoryNetwork
 class Bucket:
     """Some parameters, moved into one row that a method updates in place; they become views of it.
 
-    Messages of the next iteration leave at the end of `step`, as far as they do not need its gradient.
+    The messages of the next iteration leave at the end of `step`, unless they need its gradient.
 
     Args:
-        parameters: of one dtype, on the processor.
+        parameters: of one dtype, on the CPU.
         algorithm: the method.
-        network: this agent among its neighbours.
-        kernel: how the update is carried out.
-        communication_period: messages travel in every so many-th iteration.
+        network: this agent and its neighbours.
+        kernel: "auto", "compiled" or "plain".
+        communication_period: iterations from one exchange to the next.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Bucket:
         self._gradients = self._pieces(self.update.gradient)
         point = self.update.begin(0)
         self.at_x = point.data_ptr() == self.update.state["x"].data_ptr()
-        """Whether gradients are wanted at x itself."""
+        """Whether the gradient is wanted at x itself."""
         self._at = self.update.state["x"] if self.at_x else point.clone()
         self.link()
 
@@ -52,7 +52,7 @@ class Bucket:
             parameter.data = piece
 
     def memory(self) -> dict[str, list[torch.Tensor]]:
-        """What is kept besides the parameters, as views in their shapes, by name."""
+        """The state besides the parameters, as views in their shapes, by name."""
         names = [name for name in self.update.state if name != "x" or not self.at_x]
         return {name: self._pieces(self.update.state[name]) for name in names}
 
@@ -61,7 +61,7 @@ class Bucket:
         return self._pieces(self.update.state["x"])
 
     def step(self, algorithm: Algorithm) -> None:
-        """One iteration with the parameters' gradients and with the numbers of this variant of the method."""
+        """One iteration with the parameters' gradients and the hyperparameters of this variant of the method."""
         given = [(piece, p.grad) for piece, p in zip(self._gradients, self.parameters, strict=True)]
         present = [(piece, grad) for piece, grad in given if grad is not None]
         if len(present) < len(given):
@@ -77,13 +77,13 @@ class Bucket:
         self.begin()
 
     def begin(self) -> None:
-        """Send what can be sent, and show the point where the next gradient is wanted."""
+        """Send the messages that are ready, and move the parameters to the next gradient's point."""
         point = self.update.begin(self.k)
         if point.data_ptr() != self._at.data_ptr():
             self._at.copy_(point)
 
     def restart(self, k: int, memory: Mapping[str, Sequence[torch.Tensor]]) -> None:
-        """Go on at iteration k from the parameters as they are and from what was kept."""
+        """Continue at iteration k from the current parameters and a saved memory."""
         self.update.wait()
         for name, pieces in self.memory().items():
             for piece, value in zip(pieces, memory[name], strict=True):
@@ -97,7 +97,7 @@ class Bucket:
 
 
 def with_numbers(algorithm: Algorithm, numbers: dict[str, Any]) -> Algorithm:
-    """The method with other numbers; the same object if they are the same."""
+    """The method with other hyperparameters; the same object if they are equal."""
     if all(getattr(algorithm, name) == value for name, value in numbers.items()):
         return algorithm
     return varied(algorithm, **numbers)

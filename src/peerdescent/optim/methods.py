@@ -1,4 +1,4 @@
-"""The methods under the names that their papers give them, as optimizers."""
+"""The methods as optimizers, under the names of their papers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peerdescent.schedules import Rate
 
 
 class DSGPA(Decentralized):
-    """`algorithms.DSGPA`: the paper's primal-dual method; gamma < 1 is its powerball, power_on="direction" exact."""
+    """`algorithms.DSGPA`: the paper's primal-dual method; gamma < 1 is its powerball; power_on="direction" is exact."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class DMSGD(Decentralized):
 
 
 class DASG(Decentralized):
-    """`algorithms.DASG`: Nesterov's acceleration. The parameters are its extrapolated point; `averaged` shows x.
+    """`algorithms.DASG`: Nesterov's acceleration. The parameters are its extrapolated point; `averaged` gives x.
 
-    A new beta counts from the step after the next: the point where the next gradient is wanted is there already.
+    A new beta takes effect from the step after the next, because the next gradient's point is computed already.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class DASG(Decentralized):
 
 
 class D2(Decentralized):
-    """`algorithms.D2`: no bias on unlike data."""
+    """`algorithms.D2`: no bias on heterogeneous data."""
 
     def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.D2(eta=lr), **options)
 
 
 class DSGT1(Decentralized):
-    """`algorithms.DSGT1`: gradient tracking, GNSD form."""
+    """`algorithms.DSGT1`: gradient tracking, GNSD form (DIGing)."""
 
     def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.DSGT1(eta=lr), **options)
@@ -101,7 +101,7 @@ class DSGT2(Decentralized):
 
 
 class CSGD(Decentralized):
-    """`algorithms.CSGD`: the baseline with a centre; every agent hears every other."""
+    """`algorithms.CSGD`: the centralized baseline; every agent receives all gradients."""
 
     def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.CSGD(eta=lr), **options)

@@ -23,17 +23,17 @@ from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.training.settings import Settings
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]]
-STARTS = ("own", "shared")
+STARTS = ("independent", "shared")
 
 
 class Options(TypedDict, total=False):
-    """What every optimizer here takes besides its method's numbers.
+    """The options of every optimizer, besides its method's hyperparameters.
 
     laplacian, mixing: the kinds of L and W, as in experiments ("metropolis").
-    communication_period: messages travel in every so many-th step (1).
-    message_dtype: "same", or "bf16" for half the bytes.
-    start: "own" keeps every agent's parameters, "shared" gives all agents those of the first ("own").
-    kernel: "auto", "compiled" or "plain".
+    communication_period: steps from one exchange to the next (1).
+    message_dtype: "same", or "bf16" for half the bytes ("same").
+    start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0 ("independent").
+    kernel: "auto", "compiled" or "plain" ("auto").
     """
 
     laplacian: str
@@ -45,15 +45,15 @@ class Options(TypedDict, total=False):
 
 
 class Decentralized(torch.optim.Optimizer):
-    """Any method of the library, or of one's own, as an optimizer.
+    """Any method of the library, or your own, as an optimizer.
 
-    Each parameter group is a row of its own and may have its own numbers: `lr` (the method's η, or the weight of its
-    gradient) and the method's other rates under their names. Numbers can be changed between steps, by LR schedulers or
-    by hand; rates given as schedules follow their own course and stay out of the groups.
+    Each parameter group is a separate row with its own hyperparameters: `lr` (the method's η, or the weight of its
+    gradient) and the method's other rates under their names. LR schedulers or your code may change them between
+    steps; rates that are schedules evolve by themselves and do not appear in the groups.
 
     Args:
-        params: parameters or parameter groups, of one dtype per group, on the processor.
-        graph: who talks to whom, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
+        params: parameters or parameter groups, of one dtype per group, on the CPU.
+        graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
         algorithm: the method.
         **options: see `Options`.
 
@@ -73,7 +73,7 @@ class Decentralized(torch.optim.Optimizer):
         self._group = _process_group(self.graph)
         self._names = {name: _key(name, algorithm) for name in _numbers(algorithm)}
         super().__init__(params, {key: getattr(algorithm, name) for name, key in self._names.items()})
-        if options.get("start", "own") == "shared" and self._group is not None:
+        if options.get("start", "independent") == "shared" and self._group is not None:
             for parameter in (p for group in self.param_groups for p in group["params"]):
                 dist.broadcast(parameter.data, 0)
         weights = MixingWeights.build(
@@ -81,14 +81,14 @@ class Decentralized(torch.optim.Optimizer):
         )
         self.notes = weights.notes
         self._buckets = [self._bucket(group, weights, options) for group in self.param_groups]
-        self._show()
+        self._expose_state()
 
     def _bucket(self, group: dict[str, Any], weights: MixingWeights, options: Options) -> Bucket:
         parameters: list[torch.Tensor] = group["params"]
         kinds = {(str(p.dtype), p.device.type) for p in parameters}
         if len(kinds) > 1 or parameters[0].device.type != "cpu" or not parameters[0].is_floating_point():
             found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
-            raise InputError(f"a parameter group holds {found}: expected one kind of real numbers, on the processor.")
+            raise InputError(f"a parameter group holds {found}: expected one floating-point dtype, on the CPU.")
         network = make_network(
             weights, parameters[0].dtype, parameters[0].device, options.get("message_dtype", "same"), self._group
         )
@@ -98,9 +98,9 @@ class Decentralized(torch.optim.Optimizer):
         )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As in torch, but only at construction: later, the other agents would not know of it."""
+        """As in torch, but only during construction: other agents would not know of a later group."""
         if hasattr(self, "_buckets"):
-            raise InputError("a parameter group cannot be added later: make a new optimizer, in all processes.")
+            raise InputError("a parameter group cannot be added later: make a new optimizer in all processes.")
         super().add_param_group(param_group)
 
     @overload
@@ -110,7 +110,7 @@ class Decentralized(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One iteration with the gradients at hand; parameters without one count as having a zero gradient."""
+        """One iteration with the current gradients; a parameter without a gradient counts as having a zero one."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -122,7 +122,7 @@ class Decentralized(torch.optim.Optimizer):
 
     @torch.no_grad()
     def restart(self) -> None:
-        """Take the parameters as they are now for x and send them anew; in all processes together."""
+        """Use the current parameters as x and send them again; call it in all processes together."""
         for group, bucket in zip(self.param_groups, self._buckets, strict=True):
             memory = bucket.memory()
             if "x" in memory:  # the parameters are views of another point
@@ -130,26 +130,26 @@ class Decentralized(torch.optim.Optimizer):
             bucket.restart(group["step"], memory)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where a saved optimizer stood; load the model first, and both in all processes together."""
+        """Continue from a saved optimizer; load the model first, and both in all processes together."""
         super().load_state_dict(state_dict)
         with torch.no_grad():
             for group, bucket in zip(self.param_groups, self._buckets, strict=True):
                 saved = {name: [self.state[p][name] for p in group["params"]] for name in bucket.memory()}
                 bucket.restart(group["step"], saved)
-        self._show()
+        self._expose_state()
 
     def wait(self) -> None:
-        """Await the messages that are under way, all agents together: before the process group is destroyed."""
+        """Await all messages in flight, in all processes together; call it before the process group is destroyed."""
         for bucket in self._buckets:
             bucket.update.wait()
         if self._group is not None:
-            dist.barrier()  # what this agent has sent has come
+            dist.barrier()  # what this agent has sent has arrived
 
     @contextmanager
     def averaged(self, model: nn.Module | None = None) -> Iterator[None]:
-        """Within it the parameters are the mean over all agents, and so are the model's real-valued buffers.
+        """Within this context the parameters, and the model's real-valued buffers, are the mean over all agents.
 
-        All processes enter it together. What is under way is left alone, and all is put back at the end.
+        All processes enter it together. Messages in flight are not affected, and the end restores everything.
         """
         parameters = [p for group in self.param_groups for p in group["params"]]
         buffers = [b for b in model.buffers() if b.is_floating_point()] if model is not None else []
@@ -168,7 +168,7 @@ class Decentralized(torch.optim.Optimizer):
                 buffer.copy_(value)
 
     def bytes_sent(self) -> int:
-        """What this agent has sent to its neighbours so far."""
+        """The bytes that this agent has sent to its neighbours so far."""
         return 0 if self._group is None else self._group.traffic.bytes_sent
 
     def _mean(self, a: torch.Tensor) -> torch.Tensor:
@@ -178,11 +178,11 @@ class Decentralized(torch.optim.Optimizer):
         return mean.div_(self.graph.n)
 
     def _variant(self, group: dict[str, Any]) -> Algorithm:
-        """The method with this group's numbers."""
+        """The method with this group's hyperparameters."""
         return with_numbers(self.algorithm, {name: float(group[key]) for name, key in self._names.items()})
 
-    def _show(self) -> None:
-        """Let the torch state of every parameter be views of what its method keeps."""
+    def _expose_state(self) -> None:
+        """Make the torch state of every parameter views of the method's state."""
         for group, bucket in zip(self.param_groups, self._buckets, strict=True):
             group["step"] = bucket.k
             for name, pieces in bucket.memory().items():
@@ -196,12 +196,12 @@ def _numbers(algorithm: Algorithm) -> list[str]:
 
 
 def _key(name: str, algorithm: Algorithm) -> str:
-    """A rate's name in a parameter group: the one that weighs the gradient is torch's lr."""
+    """A rate's name in a parameter group: the one that multiplies the gradient is torch's lr."""
     return "lr" if name == ("eta" if "eta" in algorithm.rates else algorithm.rates[0]) else name
 
 
 def _process_group(graph: Graph) -> ProcessGroup | None:
-    """The processes that torch.distributed knows of; None for one agent by itself."""
+    """The processes of torch.distributed; None for a single agent."""
     started = dist.is_available() and dist.is_initialized()
     size = dist.get_world_size() if started else 1
     if size != graph.n:

@@ -1,7 +1,7 @@
-"""When messages leave: a recorded step, taken apart where rows of other processes are needed.
+"""When messages leave: a recorded step, split where it needs rows of other processes.
 
-In one process a step is one fused pass. Among several, what is sent must be computed, sent and awaited before
-what needs it. The equations stay as they were, node by node, so that they are rounded alike.
+In one process a step is one fused pass. With several, each message is computed, sent and awaited before anything
+that needs it. The equations stay the same, node by node, so that rounding does not change.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from peerdescent.expressions import Array, Expression, Mixed, walk
 from peerdescent.tracing.recording import GRADIENT
 
 POINT = "@point"
-"""The name of the point where the gradient is wanted; no state can be called that."""
+"""The name of the point where the gradient is wanted; no state can have this name."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,16 @@ class Message:
     all_agents: bool
     """Whether all agents need it, for a mean, or only neighbours."""
     source: Expression | None
-    """What is sent; None for an array that is there anyway, a state or the gradient's point."""
+    """What is sent; None for an array that exists already: a state or the gradient's point."""
     needs: tuple[str, ...]
-    """The messages that must have come before it can be computed."""
+    """The messages that must arrive before it can be computed."""
     late: bool
-    """Whether it must wait for the gradient."""
+    """Whether it depends on the gradient."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A step in order: messages for the point, the point, early messages; with the gradient: late ones, the update."""
+    """A step in order: messages for the point, the point, early messages, the gradient, late messages, the update."""
 
     point: Expression
     outputs: Mapping[str, Expression]
@@ -43,21 +43,23 @@ class Schedule:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All of them, in the order in which they leave."""
+        """All messages, in the order in which they leave."""
         return self.for_point + self.early + self.late
 
 
-def plan_step(point: Expression, outputs: Mapping[str, Expression], states: Collection[str], apart: bool) -> Schedule:
-    """The order in which a step computes, sends and awaits; without messages unless agents live apart.
+def plan_step(
+    point: Expression, outputs: Mapping[str, Expression], states: Collection[str], distributed: bool
+) -> Schedule:
+    """The order in which a step computes, sends and awaits; without messages unless it is distributed.
 
     >>> x, g = Array("x"), Array(GRADIENT)
-    >>> schedule = plan_step(x, {"x": x - Mixed("laplacian", x) - Mixed("disagreement", g)}, ["x"], apart=True)
+    >>> schedule = plan_step(x, {"x": x - Mixed("laplacian", x) - Mixed("disagreement", g)}, ["x"], distributed=True)
     >>> [message.array for message in schedule.early], [message.array for message in schedule.late]
     (['x'], ['@sent0'])
     >>> print(schedule.outputs["x"])
     ((x - laplacian(x)) - disagreement(@sent0))
     """
-    writer = _Rewriter({*states, POINT}, apart)
+    writer = _Rewriter({*states, POINT}, distributed)
     new_point = writer.rewrite(point)
     for_point = tuple(writer.messages)
     if not isinstance(point, Array):
@@ -69,10 +71,10 @@ def plan_step(point: Expression, outputs: Mapping[str, Expression], states: Coll
 
 
 class _Rewriter:
-    """Equations in which, for agents that live apart, every exchange is of an array that is sent as a message."""
+    """Rewrites equations so that, if distributed, every exchange reads an array that is sent as a message."""
 
-    def __init__(self, at_hand: set[str], apart: bool) -> None:
-        self.at_hand, self.apart = at_hand, apart
+    def __init__(self, available: set[str], distributed: bool) -> None:
+        self.available, self.distributed = available, distributed
         self.messages: list[Message] = []
         self.known: dict[int, Expression] = {}
         self._sent: dict[tuple[int, bool], Message] = {}
@@ -80,8 +82,8 @@ class _Rewriter:
 
     def rewrite(self, node: Expression) -> Expression:
         if id(node) not in self.known:
-            self._kept.append(node)  # alive, so that its id stays its own
-            if self.apart and isinstance(node, Mixed):
+            self._kept.append(node)  # keeps its id unique
+            if self.distributed and isinstance(node, Mixed):
                 self.known[id(node)] = Mixed(node.kind, Array(self._message(node).array))
             else:
                 parts = {f.name: getattr(node, f.name) for f in fields(node)}
@@ -101,7 +103,7 @@ class _Rewriter:
         return self._sent[key]
 
     def _describe(self, source: Expression, all_agents: bool) -> Message:
-        if isinstance(source, Array) and source.name in self.at_hand and not all_agents:
+        if isinstance(source, Array) and source.name in self.available and not all_agents:
             return Message(source.name, False, None, (), False)
         sent = {message.array: message for message in self.messages}
         arrays = [node.source for node in walk(source) if isinstance(node, Mixed)]

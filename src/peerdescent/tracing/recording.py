@@ -1,4 +1,4 @@
-"""A method's step, recorded: the equations it computes and the vectors it sends."""
+"""Recording a method's step: the equations it computes and the vectors it sends."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from peerdescent.algorithms.state import initial_state
 from peerdescent.expressions import Array, Constant, Expression, Mixed, MixKind, Rounded, Scalar
 
 GRADIENT = "@gradient"
-"""The name of the gradient in a recorded step; no state can be called that."""
+"""The name of the gradient in a recorded step; no state can have this name."""
 
 
 @dataclass
 class RecordingNetwork:
-    """Stands in for the network while a step is recorded."""
+    """Replaces the network while a step is recorded."""
 
     local: bool = False
-    """Record an iteration without messages: every agent by itself, L = 0 and W = I."""
+    """Record an iteration without messages: L = 0 and W = I."""
     rounded: bool = False
-    """Messages travel in half the bits; an agent compares what it hears with what it says."""
-    _said: dict[int, Rounded] = field(default_factory=dict)
+    """Messages are sent as bfloat16; an agent compares what it receives with the rounded values it sends."""
+    _sent: dict[int, Rounded] = field(default_factory=dict)
 
     def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
         if self.local:
             return Constant(0.0)
-        return Mixed(kind, self._said.setdefault(id(source), Rounded(source)) if self.rounded else source)
+        return Mixed(kind, self._sent.setdefault(id(source), Rounded(source)) if self.rounded else source)
 
     def laplacian(self, source: Expression) -> Expression:
         """L·source."""
@@ -49,13 +49,13 @@ class RecordingNetwork:
 
 
 class RecordingError(RuntimeError):
-    """The step asks for more than arithmetic and cannot be recorded."""
+    """The step is more than arithmetic and cannot be recorded."""
 
 
 def record(
     algorithm: Algorithm, names: tuple[str, ...], local: bool = False, rounded: bool = False
 ) -> tuple[Expression, dict[str, Expression]]:
-    """The step as equations: the gradient's point, and the new value of every state."""
+    """The step as equations: the point where the gradient is wanted, and the new value of every state."""
     network = RecordingNetwork(local, rounded)
     state = SimpleNamespace(**{name: Array(name) for name in names})
     numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
@@ -69,7 +69,7 @@ def record(
 
 
 def vectors_sent(algorithm: Algorithm) -> int:
-    """How many p-vectors an agent sends to each neighbour per iteration, counted on one tiny step.
+    """The number of p-vectors that an agent sends to each neighbour per iteration, counted on one tiny step.
 
     >>> from peerdescent.algorithms import make
     >>> vectors_sent(make("dsgpa-f-pb")), vectors_sent(make("dm-sgd")), vectors_sent(make("c-sgd"))
@@ -85,7 +85,7 @@ def vectors_sent(algorithm: Algorithm) -> int:
 
 
 class _CountingNetwork:
-    """Passes everything through and keeps what was sent, alive, so that ids stay distinct."""
+    """Passes everything through and keeps references to what was sent, so that ids stay distinct."""
 
     def __init__(self) -> None:
         self.sent: list[torch.Tensor] = []
@@ -105,7 +105,7 @@ class _CountingNetwork:
 
 
 def finish_step(step: Step, gradient: object) -> dict[str, Any]:
-    """Hand the gradient to a step that waits for it; returns the new state."""
+    """Pass the gradient to a step that waits for it; return the new state."""
     try:
         step.send(gradient)
     except StopIteration as end:

@@ -1,6 +1,6 @@
-"""Any nn.Module, loss and data: ten agents fit a small network to a curve, each seeing its own samples.
+"""Any nn.Module, loss and data: ten simulated agents fit a small network to a curve, each with its own samples.
 
-python examples/own_model.py
+python examples/custom_model.py
 """
 
 import torch
@@ -17,4 +17,4 @@ method = peerdescent.algorithms.make("dsgpa-f-pb-exact", eta=0.02, alpha=5, beta
 result = peerdescent.train(problem, "ring:10", method, iterations=3000, batch_size=20, seed=1)
 
 print(result.metrics.to_pandas()[["iteration", "loss", "consensus_error"]].iloc[::10].to_string(index=False))
-print(f"the averaged model at 0.5: {result.model()(torch.tensor([[0.5]])).item():.3f}, and sin(1) = 0.841")
+print(f"averaged model at 0.5: {result.model()(torch.tensor([[0.5]])).item():.3f} (exact: sin(1) = 0.841)")
