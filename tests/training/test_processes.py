@@ -40,7 +40,7 @@ def assert_same_trajectories(processes: int) -> None:
     with workers(processes, process_runs.every_method) as group:
         apart = process_runs.every_method(group)
     for name in PRESETS:
-        for way in ("loop", "sometimes", "bf16"):
+        for way in ("loop", "periodic", "bf16"):
             one, many = whole[f"{name} {way}"], apart[f"{name} {way}"]
             assert torch.equal(one.x, many.x), (name, way)
             assert without_seconds(one.metrics) == without_seconds(many.metrics)

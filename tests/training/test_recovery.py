@@ -143,8 +143,8 @@ def test_a_silent_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process is like one whose host is cut off: nothing closes its connections."""
     monkeypatch.setenv("PEERDESCENT_SILENCE_SECONDS", "3")
     run = {"graph": "complete:6", "iterations": 400, "on_loss": "continue"}
-    with pytest.warns(UserWarning, match="no heartbeat for"), workers(3, process_runs.falling_silent, run) as group:
-        result = process_runs.falling_silent(group, run)
+    with pytest.warns(UserWarning, match="no heartbeat for"), workers(3, process_runs.stopping, run) as group:
+        result = process_runs.stopping(group, run)
     assert result.lost == (2, 3)
     assert result.metrics[-1]["iteration"] == 400
 

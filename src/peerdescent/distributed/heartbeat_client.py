@@ -36,9 +36,7 @@ class HeartbeatClient(Heartbeat):
         try:
             address = json.loads(store.get("heartbeat"))
         except RuntimeError as error:
-            raise PeerdescentError(
-                f"process 0 did not publish its heartbeat address ({reason_of(error)})."
-            ) from error
+            raise PeerdescentError(f"process 0 did not publish its heartbeat address ({reason_of(error)}).") from error
         try:
             sock = socket.create_connection((address["host"], address["port"]), timeout=CONNECT_SECONDS)
         except OSError as error:

@@ -20,6 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
+import torch
 
 PRELOAD = ["peerdescent.training.loop", "peerdescent.experiments.runner"]
 """What every worker imports; the fork server imports it once for all."""
@@ -96,7 +97,8 @@ def _interrupts_blocked() -> Iterator[None]:
 def prepare_worker() -> None:
     """Call this first in a worker: it ignores Ctrl-C, dies with its parent, and has its own random numbers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    np.random.seed()  # forks share the global generator's state  # noqa: NPY002
+    torch.default_generator.seed()  # forks start with the same state
+    np.random.seed()  # noqa: NPY002 (the legacy generator is what forks share)
     threading.Thread(target=_die_with_parent, daemon=True, name="peerdescent-parent").start()
 
 
