@@ -33,9 +33,9 @@ def test_workers_have_the_current_environment(tmp_path: Path, monkeypatch: pytes
         folder.mkdir()
         monkeypatch.setenv("PEERDESCENT_TEST", value)
         monkeypatch.chdir(folder)
-        assert [(seen["environment"], seen["folder"]) for seen in reports()] == [(value, str(folder))] * 2
+        assert [(report["environment"], report["folder"]) for report in reports()] == [(value, str(folder))] * 2
     monkeypatch.delenv("PEERDESCENT_TEST")
-    assert [seen["environment"] for seen in reports()] == [None, None]
+    assert [report["environment"] for report in reports()] == [None, None]
 
 
 def test_workers_ignore_interrupts_and_have_their_own_random_numbers() -> None:
@@ -44,7 +44,7 @@ def test_workers_ignore_interrupts_and_have_their_own_random_numbers() -> None:
     assert first["interrupt"]
     assert second["interrupt"]
     for generator in (0, 1):
-        assert len({seen["random"][generator] for seen in (first, second, third)}) == 3
+        assert len({report["random"][generator] for report in (first, second, third)}) == 3
 
 
 @linux

@@ -83,7 +83,7 @@ def start_worker(job: Callable[..., object], *arguments: Any) -> BaseProcess:
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Start processes with SIGINT blocked: Ctrl-C reaches the parent alone, which ends its workers."""
+    """Start processes with SIGINT blocked: Ctrl-C reaches only the parent, which ends its workers."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
