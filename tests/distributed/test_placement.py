@@ -1,4 +1,4 @@
-"""Who lives where: every agent once, and any two processes agree on what passes between them."""
+"""Placement: every agent in one process, and plans of any two processes that match."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def placed_edges(draw: st.DrawFn) -> tuple[Placement, list[tuple[int, int]]]:
 
 
 @given(placements())
-def test_every_agent_lives_in_exactly_one_process(placement: Placement) -> None:
+def test_every_agent_is_in_exactly_one_process(placement: Placement) -> None:
     blocks = [placement.block(process) for process in range(placement.processes)]
     assert [agent for block in blocks for agent in block] == list(range(placement.agents))
     assert max(map(len, blocks)) - min(map(len, blocks)) <= 1
@@ -35,7 +35,7 @@ def test_every_agent_lives_in_exactly_one_process(placement: Placement) -> None:
 
 
 @given(placed_edges())
-def test_any_two_processes_agree(case: tuple[Placement, list[tuple[int, int]]]) -> None:
+def test_plans_of_any_two_processes_match(case: tuple[Placement, list[tuple[int, int]]]) -> None:
     placement, pairs = case
     plans = [neighbour_plan(placement, process, pairs) for process in range(placement.processes)]
     for process, plan in enumerate(plans):
@@ -46,7 +46,7 @@ def test_any_two_processes_agree(case: tuple[Placement, list[tuple[int, int]]]) 
 
 
 @given(placed_edges())
-def test_a_process_holds_exactly_what_its_agents_hear(case: tuple[Placement, list[tuple[int, int]]]) -> None:
+def test_a_process_holds_exactly_what_its_agents_receive(case: tuple[Placement, list[tuple[int, int]]]) -> None:
     placement, pairs = case
     edges = {*pairs, *((j, i) for i, j in pairs)}
     for process in range(placement.processes):
@@ -56,17 +56,17 @@ def test_a_process_holds_exactly_what_its_agents_hear(case: tuple[Placement, lis
         assert list(plan.rows) == sorted(plan.rows)
         assert list(plan.rows[plan.own_rows]) == list(own)
         for agents in plan.received.values():
-            assert isinstance(plan.rows_of(agents), slice)  # what one process sends arrives in rows that lie together
+            assert isinstance(plan.rows_of(agents), slice)  # rows from one process are contiguous
 
 
 @given(placements())
-def test_for_the_mean_everyone_hears_everyone(placement: Placement) -> None:
+def test_for_the_mean_every_agent_receives_from_all(placement: Placement) -> None:
     for process in range(placement.processes):
         plan = all_agents_plan(placement, process)
         assert plan.rows == tuple(range(placement.agents))
         assert plan.peers == tuple(peer for peer in range(placement.processes) if peer != process)
 
 
-def test_more_processes_than_agents_are_refused() -> None:
+def test_more_processes_than_agents_are_rejected() -> None:
     with pytest.raises(InputError, match=r"11 processes for 10 agents.*at most 10"):
         Placement(10, 11)

@@ -1,4 +1,4 @@
-"""Shared memory between processes of one machine: messages arrive, waits can be called off, nothing is left behind."""
+"""Shared memory between processes of one machine: messages arrive, waits can be interrupted, no file remains."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from peerdescent.distributed.exchange import Exchange
 from peerdescent.distributed.placement import Placement, neighbour_plan
 from peerdescent.distributed.shared_memory import SharedMemory, shared_memory_folder
 
-linux = pytest.mark.skipif(not shared_memory.MEMORY.is_dir(), reason="files are memory on Linux only")
+linux = pytest.mark.skipif(not shared_memory.MEMORY.is_dir(), reason="only Linux has /dev/shm")
 
 
 def pair(folder: Path, message_dtype: torch.dtype | None = None) -> tuple[list[Exchange], threading.Event]:
-    """Both ends of an exchange between two processes with two agents each on a ring, in this one process."""
-    called_off, placement = threading.Event(), Placement(4, 2)
+    """Both ends, in this process, of an exchange between two processes with two agents each on a ring."""
+    interrupted, placement = threading.Event(), Placement(4, 2)
     ends = [
         Exchange(
             neighbour_plan(placement, rank, [(0, 1), (1, 2), (2, 3), (0, 3)]), 3, torch.float32, 5, message_dtype,
-            shared_memory=SharedMemory(folder, "0-5", rank, called_off),
+            shared_memory=SharedMemory(folder, "0-5", rank, interrupted),
         )
         for rank in (0, 1)
     ]  # fmt: skip
-    return ends, called_off
+    return ends, interrupted
 
 
 @linux
 @pytest.mark.parametrize("message_dtype", [None, torch.bfloat16])
-def test_rows_arrive_in_order_whoever_is_ahead(message_dtype: torch.dtype | None, tmp_path: Path) -> None:
+def test_rows_arrive_in_order_whichever_process_is_ahead(message_dtype: torch.dtype | None, tmp_path: Path) -> None:
     (one, two), _ = pair(tmp_path, message_dtype)
     for k in range(7):
         one.own.fill_(k)
         two.own.fill_(-k)
         one.start()
         two.start()
-        one.wait()  # and is one ahead from here
+        one.wait()  # from here on it is one exchange ahead
         assert torch.equal(one.rows, torch.tensor([[k] * 3] * 2 + [[-k] * 3] * 2).float())
         two.wait()
         assert torch.equal(two.rows, torch.tensor([[k] * 3] * 2 + [[-k] * 3] * 2).float())
     assert one.traffic.bytes_sent == 7 * 2 * 3 * (2 if message_dtype else 4)
-    assert not list(tmp_path.iterdir())  # what both have open has no name any more
+    assert not list(tmp_path.iterdir())  # the files are unlinked
 
 
 @linux
-def test_a_wait_can_be_called_off(tmp_path: Path) -> None:
-    (one, _), called_off = pair(tmp_path)
+def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
+    (one, _), interrupted = pair(tmp_path)
     one.start()
-    threading.Timer(0.2, called_off.set).start()
+    threading.Timer(0.2, interrupted.set).start()
     with pytest.raises(Exception, match="stopped waiting"):
         one.wait()
 
 
 @linux
-def test_too_little_memory_is_found_out_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_an_error_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -68,17 +68,17 @@ def test_too_little_memory_is_found_out_at_once(tmp_path: Path, monkeypatch: pyt
 
 
 @linux
-def test_without_memory_rows_travel_through_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_rows_are_sent_through_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     run = {"graph": "ring:4", "dimension": 5, "iterations": 10, "method": "dsgpa-f-pb"}
     (shared,) = process_runs.in_processes(2, [run])
     monkeypatch.setattr(os, "posix_fallocate", lambda *_: os.open("/nowhere", os.O_RDONLY))  # in this process only
-    (sent,) = process_runs.in_processes(2, [run])
-    assert torch.equal(sent.x, shared.x)
-    assert sent.interprocess_bytes == shared.interprocess_bytes
+    (by_socket,) = process_runs.in_processes(2, [run])
+    assert torch.equal(by_socket.x, shared.x)
+    assert by_socket.interprocess_bytes == shared.interprocess_bytes
 
 
 @linux
-def test_the_folder_is_gone_at_the_end() -> None:
+def test_the_folder_is_removed_at_the_end() -> None:
     with shared_memory_folder() as folder:
         assert folder is not None
         (folder / "left behind").write_text("x")

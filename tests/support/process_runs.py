@@ -1,4 +1,4 @@
-"""What the processes of a test do: one small problem for every method, whole or in parts."""
+"""What the processes of a test do: one small problem for every method, in one process or in several."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from peerdescent import Result, algorithms, train
@@ -22,7 +23,7 @@ SHORT = 12
 
 
 def network(agents: int = 10) -> Problem:
-    """A little network on shards of its own, whose gradients can be stacked or taken agent by agent."""
+    """A small neural network on its own shards, with stacked gradients or a loop over agents."""
     random = torch.Generator().manual_seed(0)
     x = torch.randn(40 * agents, 3, generator=random)
     model = torch.nn.Sequential(torch.nn.Linear(3, 11), torch.nn.Tanh(), torch.nn.Linear(11, 1))
@@ -33,28 +34,28 @@ def network(agents: int = 10) -> Problem:
 
 
 def every_method(group: ProcessGroup | None) -> dict[str, Result]:
-    """Every preset by agent-by-agent and by stacked gradients, in halves of the bits, and exchanging at times only."""
+    """Every preset with loop and stacked gradients, bfloat16 messages, a communication period, and the plain kernel."""
     results = {}
     problem, graph = network(), "er:10:0.4:seed=3"
-    ways: dict[str, dict[str, Any]] = {
+    variants: dict[str, dict[str, Any]] = {
         "loop": {"gradients": "loop"},
         "stacked": {"gradients": "stacked"},
         "bf16": {"gradients": "loop", "message_dtype": "bf16"},
-        "sometimes": {"gradients": "loop", "communication_period": 3},
+        "periodic": {"gradients": "loop", "communication_period": 3},
         "plain": {"gradients": "loop", "kernel": "plain"},
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some presets say that they are off the theory here
+        warnings.simplefilter("ignore")  # some presets warn that the theory does not cover them
         for name in PRESETS:
-            for way, settings in ways.items():
+            for variant, settings in variants.items():
                 chosen = {"iterations": SHORT, "batch_size": 4, "eval_every": SHORT, "seed": 1, **settings}
                 method = algorithms.make(name)
-                results[f"{name} {way}"] = train(problem, graph, method, per_agent=False, group=group, **chosen)
+                results[f"{name} {variant}"] = train(problem, graph, method, per_agent=False, group=group, **chosen)
     return results
 
 
 def one_run(group: ProcessGroup | None, graph: str = "ring:5", **settings: Any) -> Result:
-    """A quadratic problem, or the network if gradients are asked for agent by agent; `settings` go to `train`."""
+    """A quadratic problem, or the network with gradients="loop"; `settings` go to `train`."""
     agents, dimension = int(graph.split(":")[1]), settings.pop("dimension", 7)
     looped = settings.get("gradients") == "loop"
     problem: Problem = network(agents) if looped else quadratic(agents, dimension, noise=1.0)
@@ -64,7 +65,7 @@ def one_run(group: ProcessGroup | None, graph: str = "ring:5", **settings: Any) 
 
 
 def several(group: ProcessGroup, runs: list[dict[str, Any]]) -> list[Result]:
-    """One run after the other."""
+    """Several runs, one after the other."""
     return [one_run(group, **run) for run in runs]
 
 
@@ -75,26 +76,48 @@ def in_processes(count: int, runs: list[dict[str, Any]]) -> list[Result]:
 
 
 def differing(group: ProcessGroup, runs: list[dict[str, Any]]) -> Result:
-    """Every process its own settings."""
+    """Each process with its own settings."""
     return one_run(group, **runs[group.rank])
 
 
 def failing(group: ProcessGroup, out: Path) -> Result:
-    """The second process has a bug."""
+    """Rank 1 has a bug."""
     if group.rank == 1:
-        raise ZeroDivisionError("a bug of the second process")
+        raise ZeroDivisionError("a bug of rank 1")
     return one_run(group, out=out)
 
 
 def dying_at_the_end(group: ProcessGroup, moment: str, run: dict[str, Any]) -> list[Result]:
-    """Two runs; the second process dies in the first, where its last words are due, or its last rows."""
+    """Two runs; rank 1 dies in the first one, at the final barrier or before it sends its last rows."""
     if group.rank == 1:
         setattr(loop.Run, moment, lambda run: os.kill(os.getpid(), signal.SIGKILL))
     return [one_run(group, **run), one_run(group, **{**run, "graph": "complete:4"})]
 
 
-def falling_silent(group: ProcessGroup, run: dict[str, Any]) -> Result:
-    """The second process stops in the middle of the run, without ending: its agent 2 is struck in an unusual way."""
+def stopping(group: ProcessGroup, run: dict[str, Any]) -> Result:
+    """Rank 1 is stopped in the middle of the run, by SIGSTOP instead of the injected fault of its agent 2."""
     if group.rank == 1:
-        loop.inject = lambda strikes: os.kill(os.getpid(), signal.SIGSTOP)  # type: ignore[attr-defined]
+        loop.inject = lambda faults: os.kill(os.getpid(), signal.SIGSTOP)  # type: ignore[attr-defined]
     return one_run(group, **run, stall=["2@30:0"])
+
+
+def report_worker(group: ProcessGroup, tensors: list[torch.Tensor]) -> list[dict[str, Any]]:
+    """What each process sees of its environment, in rank order."""
+    here = {
+        "environment": os.environ.get("PEERDESCENT_TEST"),
+        "folder": os.getcwd(),
+        "threads": torch.get_num_threads(),
+        "interrupt": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+        "random": [float(torch.rand(1)), float(np.random.rand())],  # noqa: NPY002
+        "tensors": float(sum(tensor.sum() for tensor in tensors)),
+    }
+    return group.gather_object(here)
+
+
+def lose_first_attempt(group: ProcessGroup, attempt: int, folder: Path) -> int:
+    """Rank 1 dies in the first attempt; returns the attempt that succeeds."""
+    if group.rank == 1 and attempt == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    (folder / f"{attempt}-{group.rank}").touch()
+    group.barrier()
+    return attempt

@@ -1,4 +1,4 @@
-"""Agents in several processes: the same numbers as in one, and one sentence when something is wrong."""
+"""Agents in several processes: the same numbers as in one, and one sentence when something goes wrong."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ from peerdescent.problems import quadratic
 
 @pytest.mark.parametrize("processes", [2, *(pytest.param(many, marks=pytest.mark.e2e) for many in (3, 5, 10))])
 def test_every_method_in_any_placement(processes: int) -> None:
-    """All methods in one test: processes start slowly."""
+    """All methods in one test, so that processes start once."""
     assert_same_trajectories(processes)
 
 
 @pytest.mark.e2e
 def test_every_method_without_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows travel as they do between machines."""
+    """Rows are sent through sockets, as between machines."""
     monkeypatch.setattr(shared_memory, "MEMORY", Path("/nowhere"))
     assert_same_trajectories(3)
 
 
 def assert_same_trajectories(processes: int) -> None:
-    whole = process_runs.every_method(None)
+    single = process_runs.every_method(None)
     with workers(processes, process_runs.every_method) as group:
-        apart = process_runs.every_method(group)
+        several = process_runs.every_method(group)
     for name in PRESETS:
-        for way in ("loop", "sometimes", "bf16"):
-            one, many = whole[f"{name} {way}"], apart[f"{name} {way}"]
-            assert torch.equal(one.x, many.x), (name, way)
+        for variant in ("loop", "periodic", "bf16"):
+            one, many = single[f"{name} {variant}"], several[f"{name} {variant}"]
+            assert torch.equal(one.x, many.x), (name, variant)
             assert without_seconds(one.metrics) == without_seconds(many.metrics)
-        for way in ("stacked", "plain"):
-            one, many = whole[f"{name} {way}"], apart[f"{name} {way}"]
-            far = float((one.x - many.x).abs().max() / one.x.abs().max())
-            assert far <= 1e-5, (name, way, far)
-        assert_half_as_long(name, apart[f"{name} loop"], apart[f"{name} bf16"])
+        for variant in ("stacked", "plain"):
+            one, many = single[f"{name} {variant}"], several[f"{name} {variant}"]
+            difference = float((one.x - many.x).abs().max() / one.x.abs().max())
+            assert difference <= 1e-5, (name, variant, difference)
+        assert_half_the_bytes(name, several[f"{name} loop"], several[f"{name} bf16"])
 
 
-def assert_half_as_long(name: str, full: Result, half: Result) -> None:
-    """Rounded messages take half the bytes and lead close by."""
+def assert_half_the_bytes(name: str, full: Result, half: Result) -> None:
+    """Rounded messages take half the bytes and change the result little."""
     assert half.metrics[-1]["bytes_sent"] == full.metrics[-1]["bytes_sent"] / 2
-    if name != "c-sgd":  # its mean is no message between neighbours
+    if name != "c-sgd":  # its mean is not a message between neighbours
         assert half.interprocess_bytes == full.interprocess_bytes / 2
         assert not torch.equal(full.x, half.x)
     assert float((full.x - half.x).abs().max()) < 0.05 * float(full.x.abs().max()), name
 
 
 @pytest.mark.parametrize("name", ["dsgpa-f-pb", "dm-sgd"])
-def test_only_what_others_need_is_sent(name: str) -> None:
-    """On a ring cut in two, two rows cross in each direction for every vector that the method sends."""
+def test_only_rows_that_others_need_are_sent(name: str) -> None:
+    """On a ring split in two, two rows cross in each direction for every vector that the method sends."""
     (result,) = process_runs.in_processes(2, [{"graph": "ring:8", "dimension": 5, "iterations": 30, "method": name}])
     vectors = {"dsgpa-f-pb": 1, "dm-sgd": 2}[name]
     assert result.interprocess_bytes == 30 * vectors * 2 * 2 * 5 * 4
@@ -96,26 +96,26 @@ def test_a_group_of_one_is_the_same_run(tmp_path: Path) -> None:
 def test_train_starts_workers_itself(tmp_path: Path) -> None:
     problem = quadratic(agents=4, dimension=5, noise=1.0)
     chosen: dict[str, Any] = {"iterations": 20, "batch_size": 4, "eval_every": 5}
-    seen: list[int] = []
+    iterations: list[int] = []
     one = train(problem, "ring:4", "d-sgt-1", out=tmp_path / "one", **chosen)
-    progress = lambda k, row: seen.append(k)  # noqa: E731
+    progress = lambda k, row: iterations.append(k)  # noqa: E731
     two = train(problem, "ring:4", "d-sgt-1", out=tmp_path / "two", workers=2, progress=progress, **chosen)
     np.testing.assert_allclose(two.x.numpy(), one.x.numpy(), rtol=1e-5)
     assert two.processes == 2
-    assert seen[-1] == 20
+    assert iterations[-1] == 20
     assert [row["iteration"] for row in rows(tmp_path / "two")] == [0, 5, 10, 15, 20]
     assert {path.name for path in (tmp_path / "two").iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
 
 
-# ---- What goes wrong ---------------------------------------------------------------------------------------
+# ---- Errors ----------------------------------------------------------------------------------------------
 
 
-def test_more_processes_than_agents_are_refused() -> None:
+def test_more_processes_than_agents_are_rejected() -> None:
     with pytest.raises(InputError, match="4 processes for 3 agents"):
         train(quadratic(agents=3), "ring:3", "d-sgd-1", iterations=1, workers=4)
 
 
-def test_what_cannot_be_sent_to_a_process_is_refused() -> None:
+def test_a_job_that_cannot_be_pickled_is_rejected() -> None:
     problem = quadratic(agents=3)
     problem.secret = lambda: 0  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="cannot be sent to other processes"):
@@ -123,7 +123,7 @@ def test_what_cannot_be_sent_to_a_process_is_refused() -> None:
 
 
 @pytest.mark.parametrize("change", [{"seed": 3}, {"graph": "star:5"}])
-def test_processes_that_differ_are_named_and_refused(change: dict[str, Any]) -> None:
+def test_processes_that_differ_are_named_and_rejected(change: dict[str, Any]) -> None:
     runs = [{}, {}, change]
     with (
         pytest.raises(InputError, match=r"process 2 on .* differs from process 0 in its "),
@@ -132,7 +132,7 @@ def test_processes_that_differ_are_named_and_refused(change: dict[str, Any]) -> 
         process_runs.differing(group, runs)
 
 
-def test_a_bug_of_another_process_ends_the_run_with_its_sentence(tmp_path: Path) -> None:
+def test_a_bug_of_another_process_ends_the_run_with_its_message(tmp_path: Path) -> None:
     with (
         pytest.raises(RankError, match="process 1: ZeroDivisionError"),
         workers(2, process_runs.failing, tmp_path) as group,
@@ -151,7 +151,7 @@ def test_all_processes_stop_when_one_run_diverges(tmp_path: Path) -> None:
 # ---- Checkpoints -------------------------------------------------------------------------------------------
 
 
-def states(folder: Path) -> list[Path]:
+def checkpoints(folder: Path) -> list[Path]:
     return sorted((folder / "checkpoints").iterdir())
 
 
@@ -162,7 +162,7 @@ def test_any_placement_goes_on_from_any_other(method: str, tmp_path: Path) -> No
     undisturbed = process_runs.one_run(None, iterations=40, out=tmp_path / "b", **same)
     process_runs.one_run(None, iterations=10, **shared)
     process_runs.in_processes(4, [{"iterations": 20, **shared}])
-    (newest,) = [path for path in states(tmp_path / "a") if path.is_dir()]
+    (newest,) = [path for path in checkpoints(tmp_path / "a") if path.is_dir()]
     assert sorted(path.name for path in newest.iterdir()) == [
         "agents-0-1.safetensors", "agents-2-2.safetensors", "agents-3-3.safetensors", "agents-4-4.safetensors",
         "manifest.json",
@@ -171,12 +171,12 @@ def test_any_placement_goes_on_from_any_other(method: str, tmp_path: Path) -> No
     result = process_runs.one_run(None, iterations=40, **shared)
     assert torch.equal(result.x, undisturbed.x)
     assert rows(tmp_path / "a") == rows(tmp_path / "b")
-    assert len(states(tmp_path / "a")) == 2
+    assert len(checkpoints(tmp_path / "a")) == 2
 
 
 @pytest.fixture(scope="module")
-def two_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two processes that has saved at iterations 10 and 20."""
+def two_checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that has saved checkpoints at iterations 10 and 20."""
     folder = tmp_path_factory.mktemp("run") / "a"
     shared = {"out": folder, "eval_every": 5, "resume": True}
     process_runs.in_processes(2, [{"iterations": 10, **shared}, {"iterations": 20, **shared}])
@@ -184,9 +184,9 @@ def two_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("damage", "processes"), [("no manifest", 1), ("no part", 2), ("cut", 1), ("swapped", 1)])
-def test_a_damaged_set_is_passed_over(damage: str, processes: int, two_sets: Path, tmp_path: Path) -> None:
-    out = Path(shutil.copytree(two_sets, tmp_path / "a"))
-    _, newest = states(out)
+def test_a_damaged_checkpoint_is_skipped(damage: str, processes: int, two_checkpoints: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(two_checkpoints, tmp_path / "a"))
+    _, newest = checkpoints(out)
     first, second = sorted(newest.glob("*.safetensors"))
     if damage == "no manifest":
         (newest / "manifest.json").unlink()
@@ -204,7 +204,7 @@ def test_a_damaged_set_is_passed_over(damage: str, processes: int, two_sets: Pat
     assert [row["iteration"] for row in rows(out)] == [0, 5, 10, 15, 20]
 
 
-def test_a_finished_run_can_be_asked_again_by_other_processes(tmp_path: Path) -> None:
+def test_a_finished_run_can_be_resumed_by_other_processes(tmp_path: Path) -> None:
     first = process_runs.one_run(None, out=tmp_path / "a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -212,7 +212,7 @@ def test_a_finished_run_can_be_asked_again_by_other_processes(tmp_path: Path) ->
     assert torch.equal(first.x, again.x)
 
 
-def test_another_experiment_is_refused_by_all(tmp_path: Path) -> None:
+def test_another_experiment_is_rejected_by_all(tmp_path: Path) -> None:
     process_runs.one_run(None, out=tmp_path / "a")
     with pytest.raises(PeerdescentError, match="another experiment"):
         process_runs.in_processes(2, [{"out": tmp_path / "a", "resume": True, "seed": 9}])

@@ -1,4 +1,4 @@
-"""Processes that die, stall or fall silent: who is left goes on, and every ending is a sentence."""
+"""Processes that die, stall or stop responding: the others go on, and every run ends with a result or a sentence."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ METHODS = ["dsgpa-t-pb", "d-sgt-2", "d2", "d-asg"]
 LOST_AT, END = 20, 40
 
 
-# ---- Going on without the lost -------------------------------------------------------------------------------
+# ---- Going on after a loss ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def survived() -> list[Result]:
-    """One method after the other in five processes, of which each run loses one."""
+    """One method after the other in five processes; each run loses one of them."""
     runs = [{"graph": GRAPH, "method": method, "dtype": "float64", "iterations": END} for method in METHODS]
     chosen = [{**run, "on_loss": "continue", "kill": [f"9@{LOST_AT + 5}"]} for run in runs]
     with warnings.catch_warnings():
@@ -49,13 +49,13 @@ def survived() -> list[Result]:
 
 
 def at_the_loss(method: str, folder: Path) -> State:
-    """The state of all agents after the iterations that were done together, from an undisturbed run."""
+    """The state of all agents at the last snapshot before the loss, from an undisturbed run."""
     process_runs.one_run(None, graph=GRAPH, method=method, dtype="float64", iterations=LOST_AT, out=folder)
     return load_file(folder / "checkpoints" / f"{LOST_AT:012d}.safetensors")
 
 
 def directly(method: str, state: State, stayed: list[int]) -> torch.Tensor:
-    """The survivors' problem from there on, in one process; each law is restored by hand."""
+    """The survivors' problem from there on, in one process; each invariant is restored by hand."""
     state = {name: array[stayed].clone() for name, array in state.items()}
     if "v" in state:
         state["v"] -= state["v"].mean(dim=0)
@@ -76,7 +76,7 @@ def directly(method: str, state: State, stayed: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_those_who_are_left_solve_their_own_problem(method: str, survived: list[Result], tmp_path: Path) -> None:
+def test_the_survivors_solve_their_own_problem(method: str, survived: list[Result], tmp_path: Path) -> None:
     result = survived[METHODS.index(method)]
     assert result.lost
     assert 9 in result.lost
@@ -102,7 +102,7 @@ def test_the_records_are_those_of_the_survivors(place: int, survived: list[Resul
     assert result.metrics[-1]["bytes_sent"] == sent
 
 
-def test_a_graph_that_falls_apart_stops_with_a_checkpoint_and_the_lost_come_back(tmp_path: Path) -> None:
+def test_a_disconnected_graph_stops_with_a_checkpoint_and_lost_agents_come_back(tmp_path: Path) -> None:
     chosen = {"graph": "path:3", "method": "d2", "dtype": "float64", "iterations": 40, "out": tmp_path / "a"}
     with pytest.warns(UserWarning, match="lost agent 1"), pytest.raises(PeerdescentError, match="falls apart"):
         process_runs.in_processes(3, [{**chosen, "on_loss": "continue", "kill": ["1@25"]}])
@@ -127,7 +127,7 @@ def test_agents_come_back_from_a_checkpoint_that_has_them(tmp_path: Path, monkey
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(("moment", "lost"), [("_end", ()), ("_gathered_result", (2, 3))])
-def test_who_dies_at_the_end_takes_nobody_along(moment: str, lost: tuple[int, ...]) -> None:
+def test_a_process_that_dies_at_the_end_ends_no_other(moment: str, lost: tuple[int, ...]) -> None:
     run = {"graph": "complete:6", "on_loss": "continue"}
     with (
         pytest.warns(UserWarning, match="lost agents 2, 3"),
@@ -139,17 +139,17 @@ def test_who_dies_at_the_end_takes_nobody_along(moment: str, lost: tuple[int, ..
     assert (second.processes, second.lost, len(second.x)) == (2, (), 4)
 
 
-def test_a_silent_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped process is like one whose host is cut off: nothing closes its connections."""
+def test_an_unresponsive_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process is like one whose host is cut off: its connections stay open."""
     monkeypatch.setenv("PEERDESCENT_SILENCE_SECONDS", "3")
     run = {"graph": "complete:6", "iterations": 400, "on_loss": "continue"}
-    with pytest.warns(UserWarning, match="no heartbeat for"), workers(3, process_runs.falling_silent, run) as group:
-        result = process_runs.falling_silent(group, run)
+    with pytest.warns(UserWarning, match="no heartbeat for"), workers(3, process_runs.stopping, run) as group:
+        result = process_runs.stopping(group, run)
     assert result.lost == (2, 3)
     assert result.metrics[-1]["iteration"] == 400
 
 
-# ---- Starting again, stopping, waiting -----------------------------------------------------------------------
+# ---- Restart, stop, stall ------------------------------------------------------------------------------------
 
 
 def run_network(**settings: Any) -> Result:
@@ -161,11 +161,11 @@ def test_a_restart_gives_the_undisturbed_result(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PEERDESCENT_CHECKPOINT_SECONDS", "0")
     undisturbed = run_network()
     chosen: dict[str, Any] = {"workers": 2, "on_loss": "restart", "kill": ["3@25", "2@5"]}
-    with pytest.warns(UserWarning, match="restart 2 of") as said:
+    with pytest.warns(UserWarning, match="restart 2 of") as shown:
         result = run_network(out=tmp_path / "a", **chosen)
     assert torch.equal(result.x, undisturbed.x)
     assert without_seconds(result.metrics) == without_seconds(undisturbed.metrics)
-    restarts = [str(entry.message) for entry in said if "restart" in str(entry.message)]
+    restarts = [str(entry.message) for entry in shown if "restart" in str(entry.message)]
     assert len(restarts) == 2
     assert all(re.search(r"lost agents 2, 3 on \S+ \(process 1\)", text) for text in restarts)
 
@@ -180,7 +180,7 @@ def test_a_loss_stops_the_run_with_a_sentence(tmp_path: Path, monkeypatch: pytes
     assert torch.equal(run_network(out=tmp_path / "a", resume=True).x, run_network().x)
 
 
-def test_who_is_waited_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_straggler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat_server, "STRAGGLER_AFTER", 0.5)
     with pytest.warns(UserWarning, match=r"waiting for agents 2, 3 on \S+ \(process 1\) for \d+ s"):
         result = run_network(workers=2, stall=["3@25:3"])
@@ -191,8 +191,8 @@ def test_who_is_waited_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_method_has_its_laws_again(name: str) -> None:
-    """A state that keeps them, without some of its rows, does not; restored it does, and x is as it was."""
+def test_the_invariants_of_every_method_are_restored(name: str) -> None:
+    """A state without some of its rows breaks them; the repaired state satisfies them, and x is unchanged."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         algorithm = algorithms.make(name)
@@ -206,13 +206,13 @@ def test_every_method_has_its_laws_again(name: str) -> None:
     left = {array_name: array[[0, 2, 5]].clone() for array_name, array in update.state.items()}
     restored = restore_invariants(algorithm, left)
     assert torch.equal(restored["x"], left["x"])
-    for law in algorithm.invariants(SimpleNamespace(**restored)).values():
-        assert float(law.mean(dim=0).abs().max()) < 1e-12
+    for invariant in algorithm.invariants(SimpleNamespace(**restored)).values():
+        assert float(invariant.mean(dim=0).abs().max()) < 1e-12
     all_agents = readmit_agents(algorithm, graphs.parse("ring:6"), restored, [1, 3, 4])
     assert torch.equal(all_agents["x"][[0, 2, 5]], left["x"])
     assert torch.equal(all_agents["x"][1], left["x"][0])
-    for law in algorithm.invariants(SimpleNamespace(**all_agents)).values():
-        assert float(law.mean(dim=0).abs().max()) < 1e-12
+    for invariant in algorithm.invariants(SimpleNamespace(**all_agents)).values():
+        assert float(invariant.mean(dim=0).abs().max()) < 1e-12
 
 
 def _network(agents: int, algorithm: algorithms.Algorithm) -> Any:
@@ -222,7 +222,7 @@ def _network(agents: int, algorithm: algorithms.Algorithm) -> Any:
 
 @pytest.mark.parametrize("problem", [quadratic(agents=6, dimension=4, noise=1.0), process_runs.network(6)])
 @pytest.mark.parametrize("batch_size", [None, 4])
-def test_some_agents_keep_their_data_and_their_randomness(problem: Problem, batch_size: int | None) -> None:
+def test_a_subset_of_agents_keeps_its_data_and_randomness(problem: Problem, batch_size: int | None) -> None:
     chosen = [0, 3, 4]
     some = problem.subset(chosen)
     points = torch.randn(6, problem.dimension)
@@ -234,12 +234,12 @@ def test_some_agents_keep_their_data_and_their_randomness(problem: Problem, batc
         some.subset([1, 2]).oracle(batch_size, 5, True, range(2))(points[[3, 4]], k, part[:2])
         torch.testing.assert_close(part[:2], whole[[3, 4]])
     x = points[0]
-    alone = [problem.subset([agent]).loss(x) for agent in chosen]
-    assert some.loss(x) == pytest.approx(sum(alone) / 3, rel=1e-5)
+    single = [problem.subset([agent]).loss(x) for agent in chosen]
+    assert some.loss(x) == pytest.approx(sum(single) / 3, rel=1e-5)
     assert torch.equal(some.start(1), problem.start(1)[chosen])
 
 
-def test_a_problem_that_cannot_lose_agents_says_so_at_the_start() -> None:
+def test_a_problem_that_cannot_lose_agents_is_rejected_at_the_start() -> None:
     class Mine(Quadratic):
         def subset(self, agents: Any) -> Quadratic:
             return Problem.subset(self, agents)  # type: ignore[return-value]
@@ -248,7 +248,7 @@ def test_a_problem_that_cannot_lose_agents_says_so_at_the_start() -> None:
         train(Mine([[1.0]] * 3, [[0.0]] * 3), "ring:3", "d-sgd-1", iterations=1, on_loss="continue")
 
 
-def test_snapshots_are_forgotten_when_all_have_the_next() -> None:
+def test_snapshots_are_discarded_when_all_processes_have_the_next() -> None:
     kept, state = Snapshots(), {"x": torch.zeros(2)}
     kept.keep((0, 0), state)
     state["x"] += 1
@@ -270,7 +270,7 @@ def test_snapshots_are_forgotten_when_all_have_the_next() -> None:
         {"stall": ["3@5"]}, {"stall": ["3@5:x"]}, {"stall": ["3@5:-1"]}, {"stall": ["3@5:nan"]}, {"on_loss": "pray"},
     ],
 )  # fmt: skip
-def test_faults_that_make_no_sense(given: dict[str, Any]) -> None:
+def test_invalid_faults_are_rejected(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="expected"):
         Faults(**given)
 
@@ -285,8 +285,8 @@ def test_faults_that_make_no_sense(given: dict[str, Any]) -> None:
     ],
 )
 def test_wrong_flags_are_one_sentence(flags: list[str], sentence: str, peerdescent_: Command, here: Path) -> None:
-    said = peerdescent_("run", "--problem", "quadratic", "--graph", "ring:4", "-a", "d-sgd-1", *flags, "--out", "a")
-    assert said.code == 2
-    assert len(said.sentences) == 1
-    assert sentence in said.sentences[0]
+    ended = peerdescent_("run", "--problem", "quadratic", "--graph", "ring:4", "-a", "d-sgd-1", *flags, "--out", "a")
+    assert ended.code == 2
+    assert len(ended.sentences) == 1
+    assert sentence in ended.sentences[0]
     assert not (here / "a").exists()

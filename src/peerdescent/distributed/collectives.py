@@ -67,7 +67,7 @@ class Collectives:
                     )
 
     def gather(self, own: torch.Tensor, placement: Placement) -> torch.Tensor:
-        """The rows of all agents at rank 0; elsewhere the own rows."""
+        """The rows of all agents at rank 0; elsewhere the local rows."""
         if self.size == 1:
             return own
         if not self.is_rank_zero:

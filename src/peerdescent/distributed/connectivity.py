@@ -1,4 +1,4 @@
-"""Check that every process can reach every other before gloo tries: gloo waits five times as long and names nobody."""
+"""Check that every process can reach every other before gloo tries: gloo takes five times as long and names none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peerdescent.errors import PeerdescentError
 
 POLL_INTERVAL = 0.02
 SLACK = 5.0
-"""Extra seconds in which another process can report that it could not reach somebody."""
+"""Extra seconds in which another process can report that it could not reach a peer."""
 
 
 def check_connectivity(group: ProcessGroup, rendezvous_host: str, timeout: timedelta) -> None:

@@ -1,6 +1,6 @@
 """Rows of one array, exchanged with other processes.
 
-Nobody waits for sends (`gloo` says why). Messages leave from two buffers in turn: a peer sends its next message only
+No process waits for its sends (see `gloo`). Messages leave from two buffers in turn: a peer sends its next message only
 after it has received ours, so when that message is here, the buffer of our previous message is free again. The same
 holds for memory that processes of one machine share. Receives are posted before sends, and without peers nothing is
 posted at all.
@@ -97,7 +97,7 @@ class Exchange:
         self._in_flight, self._turn = False, 0
 
     def start(self) -> None:
-        """Send the own rows and prepare to receive the others; returns at once.
+        """Send the local rows and prepare to receive the others; returns at once.
 
         Raises:
             PeerLostError: a peer is lost; messages to and from the others are in flight all the same.

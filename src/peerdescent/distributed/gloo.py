@@ -5,7 +5,7 @@ Facts that the code relies on, and what follows from each:
 - Untagged messages can be swapped silently, so every exchange has its own tag.
 - A receive buffer that is too small aborts the process, so buffers have exactly the size of the message.
 - A send buffer must not change before the message has arrived, and a wait for a send never ends if the receiver dies;
-  a wait for a receive does. So nobody waits for sends: see `exchange` for how buffers become free again.
+  a wait for a receive does. So no process waits for its sends: see `exchange` for how buffers become free again.
 - A wait that times out closes every connection of its process, so waits have no practical timeout.
 - A pending receive cannot be cancelled, so its socket is shut down instead: see `sockets`.
 """

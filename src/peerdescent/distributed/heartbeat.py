@@ -1,4 +1,4 @@
-"""Heartbeats: which processes of a run are alive, which one the others wait for, and who goes on after a loss.
+"""Heartbeats: which processes of a run are alive, which one the others wait for, and which go on after a loss.
 
 Gloo reports a lost peer only to the processes that wait for it, and never if its host is cut off. So every process
 keeps one connection to rank 0, over which a thread sends a heartbeat twice a second. When a process ends, however it

@@ -1,4 +1,4 @@
-"""The heartbeat of all ranks but 0: it sends heartbeats to rank 0 and learns from it who is lost."""
+"""The heartbeat of all ranks but 0: it sends heartbeats to rank 0 and learns from it which processes are lost."""
 
 from __future__ import annotations
 

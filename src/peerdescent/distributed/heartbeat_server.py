@@ -1,4 +1,4 @@
-"""The heartbeat of rank 0: it receives those of the others, decides who is lost, who goes on, and names stragglers."""
+"""The heartbeat of rank 0: it receives those of the others, decides which are lost, and names stragglers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECENT = 4 * INTERVAL
 
 
 class HeartbeatServer(Heartbeat):
-    """The server side, on rank 0: it decides who is lost.
+    """The server side, on rank 0: it decides which processes are lost.
 
     Args:
         hosts: where every process runs, in words.
@@ -182,10 +182,10 @@ class HeartbeatServer(Heartbeat):
         waits |= {0: own} if (own := self.waiting_for()) else {}
         found: dict[int, float] = {}
         for rank, (_, seconds) in waits.items():
-            seen = {rank}
-            while rank in waits and waits[rank][0] not in seen:
+            visited = {rank}
+            while rank in waits and waits[rank][0] not in visited:
                 rank = waits[rank][0]  # noqa: PLW2901 (it walks along the chain)
-                seen.add(rank)
+                visited.add(rank)
             if rank not in waits:
                 found[rank] = max(seconds, found.get(rank, 0.0))
         return found

@@ -29,7 +29,7 @@ EXIT_TIMEOUT = 5.0
 RANK_ZERO_TIMEOUT = 30.0
 """Seconds that rank 0 has to report what went wrong."""
 LOCAL_JOIN_TIMEOUT = timedelta(minutes=10)
-"""Many interpreters start slowly on few cores, and here a worker that dies is seen at once."""
+"""Many interpreters start slowly on few cores, and here a worker that dies is noticed at once."""
 Job = Callable[..., object]
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from peerdescent.distributed.sockets import SocketId, open_sockets, shut_down
 from peerdescent.errors import PeerLostError
 
 NAMING_TIMEOUT = 2.0
-"""Seconds in which the heartbeat finds out who is lost, once a connection has broken."""
+"""Seconds in which the heartbeat finds out which processes are lost, once a connection has broken."""
 
 
 class MembershipTracking(Reporting):
@@ -45,7 +45,7 @@ class MembershipTracking(Reporting):
         self._heartbeat = heartbeat
 
     def connect(self) -> None:
-        """Open the connections to all members, who are known already."""
+        """Open the connections to all members, which are known already."""
         scope, before = PrefixStore(f"group-{self.epoch}", self.store), open_sockets()
         # The timeout is for connecting only: every wait has its own.
         dist.init_process_group("gloo", store=scope, rank=self.rank, world_size=self.size, timeout=CONNECT_TIMEOUT)

@@ -63,7 +63,7 @@ class Placement:
 class ExchangePlan:
     """The rows that one process holds, sends and receives in one kind of exchange.
 
-    It holds the rows of the agents hosted here and of all agents they receive from, in the agents' order; so the own
+    It holds the rows of the agents hosted here and of all agents they receive from, in the agents' order; so the local
     rows are contiguous, and so are those that come from one other process.
 
     Args:
@@ -83,7 +83,7 @@ class ExchangePlan:
 
     @cached_property
     def first(self) -> int:
-        """The row of the first own agent."""
+        """The row of the first agent hosted here."""
         return self.rows.index(self.own.start)
 
     @property

@@ -28,7 +28,7 @@ class ProcessGroup(Collectives, MembershipTracking):
         size: how many processes there are.
         store: shared by all of them.
         hosts: where each process runs, in words.
-        heartbeat: finds out who is lost; None for a group that ends with the first loss.
+        heartbeat: finds out which processes are lost; None for a group that ends with the first loss.
     """
 
     def __init__(

@@ -20,6 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
+import torch
 
 PRELOAD = ["peerdescent.training.loop", "peerdescent.experiments.run"]
 """What every worker imports; the fork server imports it once for all."""
@@ -82,7 +83,7 @@ def start_worker(job: Callable[..., object], *arguments: Any) -> BaseProcess:
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Start processes with SIGINT blocked: Ctrl-C reaches the parent alone, which ends its workers."""
+    """Start processes with SIGINT blocked: Ctrl-C reaches only the parent, which ends its workers."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -96,7 +97,8 @@ def _interrupts_blocked() -> Iterator[None]:
 def prepare_worker() -> None:
     """Call this first in a worker: it ignores Ctrl-C, dies with its parent, and has its own random numbers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    np.random.seed()  # forks share the global generator's state  # noqa: NPY002
+    torch.default_generator.seed()  # forks start with the same state
+    np.random.seed()  # noqa: NPY002 (the legacy generator is what forks share)
     threading.Thread(target=_die_with_parent, daemon=True, name="peerdescent-parent").start()
 
 
