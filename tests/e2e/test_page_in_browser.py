@@ -125,13 +125,16 @@ class Reader:
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)
 
-    def legend(self, number, double=False):
+    def click(self, element, double=False):
+        """Click an element, scrolled into view at once: the page scrolls smoothly, and a click would miss."""
         from selenium.webdriver import ActionChains
 
-        entry = self.all(".legend button")[number]
-        self.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", entry)
+        self.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
         actions = ActionChains(self.driver)
-        (actions.double_click(entry) if double else actions.click(entry)).perform()
+        (actions.double_click(element) if double else actions.click(element)).perform()
+
+    def legend(self, number, double=False):
+        self.click(self.all(".legend button")[number], double)
 
     def choose(self, name, value):
         from selenium.webdriver.support.select import Select
@@ -213,7 +216,7 @@ def test_scales_can_be_switched(reader):
     for axis in "xy":
         kind = f"document.querySelector('.plot')._fullLayout.{axis}axis.type"
         before = found.ask(kind)
-        found.all(f"button[name=log{axis}]")[0].click()
+        found.click(found.all(f"button[name=log{axis}]")[0])
         assert {before, found.ask(kind)} == {"linear", "log"}
 
 
@@ -280,7 +283,7 @@ def test_a_remark_names_what_a_logarithmic_axis_cannot_show(reader):
     found = reader("odd")
     found.choose("y", "consensus_error")
     found.wait_for(lines=3)
-    found.all("button[name=logy]")[0].click()
+    found.click(found.all("button[name=logy]")[0])
     found.wait_for(lines=0)
     remark = "a logarithmic axis cannot show 0: plain, broken"
     found.wait(lambda: remark in found.all(".remarks")[-1].text, repr(remark))
@@ -303,7 +306,7 @@ def brightness(colour):
 
 def test_the_command_can_be_copied(reader):
     found = reader("good")
-    found.all("#copy")[0].click()
+    found.click(found.all("#copy")[0])
     found.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite"]})
     script = "navigator.clipboard.readText().then(arguments[0], (error) => arguments[0](String(error)))"
     assert found.driver.execute_async_script(script) == "peerdescent report 'a b'"
