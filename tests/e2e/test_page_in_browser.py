@@ -1,4 +1,4 @@
-"""The page as a reader meets it: opened in Chromium from the disk, clicked, narrowed, darkened."""
+"""The page in a browser: opened in Chromium from a file, clicked, on a narrow screen, in dark mode."""
 
 import json
 import math
@@ -10,11 +10,15 @@ import pytest
 from peerdescent import train
 from peerdescent.graphs import parse
 from peerdescent.report import page, run_page
-from peerdescent.report.page import Claim, Curves, Page, Section, TableBlock
+from peerdescent.report.layout import WeightedGraph
+from peerdescent.report.page import Claim, Curves, Page, Section
+from peerdescent.report.tables import Table
 from peerdescent.runs.folder import read_metrics
 from peerdescent.runs.metrics import Metrics
 
 pytestmark = pytest.mark.e2e
+PATIENCE = 30
+"""Seconds to wait for the page, which a loaded machine redraws slowly."""
 HOSTILE = "</script><img src=x onerror=alert(1)><b>%{x}"
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -65,7 +69,7 @@ def places(folder, tmp_path_factory):
 
 
 def odd(rows=30):
-    """One run that diverged, one that goes on, one with an evil name; fifty agents; a table wider than a phone."""
+    """A run that diverged, one still running, one with a hostile name; fifty agents; a table wider than a phone."""
 
     def table(count, broken=None):
         losses = [0.9**k * (1 if broken is None or k < broken - 3 else 1e9) for k in range(count)]
@@ -76,15 +80,15 @@ def odd(rows=30):
 
     methods = {"plain": [table(rows)], "broken": [table(min(rows, 11), broken=10)], HOSTILE: [table(rows // 2)]}
     curves = Curves("γ", methods, 30, {"plain": 290, "broken": 290, HOSTILE: 290})
-    wide = TableBlock("Agents", [str(i) for i in range(60)], [[f"{i / 7:.4f}" for i in range(60)]])
+    wide = Table("Agents", [str(i) for i in range(60)], [[f"{i / 7:.4f}" for i in range(60)]])
     words = "word" * 60
-    section = Section(words, words, [curves], [parse("er:50:0.1:seed=1")], [wide], {words: words})
+    section = Section(words, words, [curves], [WeightedGraph.build(parse("er:50:0.1:seed=1"))], [wide], {words: words})
     return Page(words, words, [Claim(words, words, "not reproduced", words)], [section], {words: words}, [words])
 
 
 @pytest.fixture
 def reader(chromium, places):
-    """Open a page at a width and in a scheme; reports what it logged and asked for."""
+    """Opens a page at a width and in a colour scheme, with empty logs."""
 
     def visit(name, width=1200, scheme="light"):
         size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -100,10 +104,20 @@ def reader(chromium, places):
 
 
 class Reader:
-    """Eyes and a finger."""
+    """A reader of the page, who looks and clicks."""
 
     def __init__(self, driver):
         self.driver = driver
+
+    def wait(self, condition, what):
+        """Wait until the page has changed; `what` describes the change if it does not come."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.driver, PATIENCE).until(lambda _: condition(), f"the page does not show {what}")
+
+    def wait_for(self, lines):
+        """Wait until so many lines are drawn."""
+        self.wait(lambda: self.drawn() == lines, f"{lines} lines")
 
     def ask(self, script, *arguments):
         return self.driver.execute_script(f"return {script}", *arguments)
@@ -111,13 +125,16 @@ class Reader:
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)
 
-    def legend(self, number, double=False):
+    def click(self, element, double=False):
+        """Click an element, scrolled into view at once: the page scrolls smoothly, and a click would miss."""
         from selenium.webdriver import ActionChains
 
-        entry = self.all(".legend button")[number]
-        self.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", entry)
+        self.ask("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
         actions = ActionChains(self.driver)
-        (actions.double_click(entry) if double else actions.click(entry)).perform()
+        (actions.double_click(element) if double else actions.click(element)).perform()
+
+    def legend(self, number, double=False):
+        self.click(self.all(".legend button")[number], double)
 
     def choose(self, name, value):
         from selenium.webdriver.support.select import Select
@@ -129,21 +146,18 @@ class Reader:
         return [option.get_attribute("value") for option in self.all(f"select[name={name}] option")]
 
     def traces(self, part="line"):
-        """What is drawn, by label: the data that plotly was given."""
+        """The data given to plotly, by label."""
         script = "document.querySelector('.plot').data.map((t) => ({...t.meta, x: [...t.x], y: [...t.y]}))"
         return {trace["label"]: trace for trace in self.ask(script) if trace["part"] == part}
 
     def drawn(self):
-        """How many lines stand in the picture."""
-        lines = self.all(".plot .scatterlayer path.js-line")
-        return sum(line.get_attribute("d").startswith("M") and "width: 0" not in style(line) for line in lines)
+        """The number of lines in the picture; while it is redrawn, there is none."""
+        lines = "[...document.querySelectorAll('.plot .scatterlayer path.js-line')]"
+        visible = "(line.getAttribute('d') ?? '').startsWith('M') && getComputedStyle(line).strokeWidth !== '0px'"
+        return self.ask(f"{lines}.filter((line) => {visible}).length")
 
     def title(self, axis):
         return self.all(f".plot .{axis}title")[0].text
-
-
-def style(element):
-    return (element.get_attribute("style") or "").replace("stroke-width: 0px", "width: 0")
 
 
 @pytest.mark.parametrize("name", ["good", "odd", "empty"])
@@ -160,7 +174,7 @@ def test_curves_are_drawn_from_the_records(reader, folder):
     found = reader("good")
     assert set(found.traces()) == {"DSGD1", "DMSGD"}
     assert set(found.traces("band")) == {"DSGD1"}
-    assert found.drawn() == 2
+    found.wait_for(lines=2)
     losses = read_metrics(folder / "b1")["loss"]
     assert found.traces()["DMSGD"]["y"] == pytest.approx(losses, rel=1e-4)
     seeds = [read_metrics(folder / name)["loss"] for name in ("a1", "a2", "a3")]
@@ -169,17 +183,18 @@ def test_curves_are_drawn_from_the_records(reader, folder):
 
 def test_a_click_hides_and_a_double_click_isolates(reader):
     found = reader("good")
+    found.wait_for(lines=2)
     found.legend(0)
-    assert set(found.traces()) == {"DMSGD"}
+    found.wait(lambda: set(found.traces()) == {"DMSGD"}, "DMSGD alone")
     assert found.traces("band") == {}
-    assert found.drawn() == 1
+    found.wait_for(lines=1)
     assert [e.get_attribute("aria-pressed") for e in found.all(".legend button")] == ["false", "true"]
     found.legend(0)
-    assert found.drawn() == 2
+    found.wait_for(lines=2)
     found.legend(0, double=True)
-    assert set(found.traces()) == {"DSGD1"}
+    found.wait(lambda: set(found.traces()) == {"DSGD1"}, "DSGD1 alone")
     found.legend(0, double=True)
-    assert found.drawn() == 2
+    found.wait_for(lines=2)
 
 
 def test_axes_can_be_switched(reader, folder):
@@ -201,7 +216,7 @@ def test_scales_can_be_switched(reader):
     for axis in "xy":
         kind = f"document.querySelector('.plot')._fullLayout.{axis}axis.type"
         before = found.ask(kind)
-        found.all(f"button[name=log{axis}]")[0].click()
+        found.click(found.all(f"button[name=log{axis}]")[0])
         assert {before, found.ask(kind)} == {"linear", "log"}
 
 
@@ -233,7 +248,7 @@ def test_the_page_never_scrolls_sideways(reader, name, width):
         assert found.ask("arguments[0].scrollWidth > arguments[0].clientWidth", box)
 
 
-def test_runs_that_diverged_or_go_on_are_marked(reader):
+def test_runs_that_diverged_or_are_still_running_are_marked(reader):
     found = reader("odd")
     entries = [entry.text for entry in found.all(".legend button")]
     assert entries[0] == "plain"
@@ -242,13 +257,13 @@ def test_runs_that_diverged_or_go_on_are_marked(reader):
     assert set(found.traces("end")) == {"broken"}
     assert found.traces("end")["broken"]["x"] == [90]
     assert found.traces()["broken"]["x"][-1] == 90
-    # what it reached would flatten the others: the axis follows them
+    # its last values would flatten the other curves: the axis follows those
     top = found.ask("document.querySelector('.plot')._fullLayout.yaxis.range[1]")
     assert top < 3
     assert found.traces()["broken"]["y"][-1] > 1e8
 
 
-def test_a_name_is_only_a_name(reader):
+def test_a_label_is_never_markup(reader):
     found = reader("odd")
     assert HOSTILE in found.all(".legend button")[2].text
     assert not found.all("img")
@@ -264,16 +279,17 @@ def test_quantities_that_are_absent_are_not_offered(reader):
     assert found.traces()["plain"]["x"][3] == pytest.approx(1)
 
 
-def test_what_a_logarithm_cannot_show_is_said(reader):
+def test_a_remark_names_what_a_logarithmic_axis_cannot_show(reader):
     found = reader("odd")
     found.choose("y", "consensus_error")
-    assert found.drawn() == 3
-    found.all("button[name=logy]")[0].click()
-    assert found.drawn() == 0
-    assert "a logarithmic axis has no room for 0: plain, broken" in found.all(".remarks")[-1].text
+    found.wait_for(lines=3)
+    found.click(found.all("button[name=logy]")[0])
+    found.wait_for(lines=0)
+    remark = "a logarithmic axis cannot show 0: plain, broken"
+    found.wait(lambda: remark in found.all(".remarks")[-1].text, repr(remark))
 
 
-def test_the_scheme_follows_the_reader(reader):
+def test_colours_follow_the_preferred_scheme(reader):
     def colours(found):
         page_colour = found.ask("getComputedStyle(document.body).backgroundColor")
         return page_colour, found.all(".plot .xtitle")[0].value_of_css_property("fill")
@@ -290,7 +306,7 @@ def brightness(colour):
 
 def test_the_command_can_be_copied(reader):
     found = reader("good")
-    found.all("#copy")[0].click()
+    found.click(found.all("#copy")[0])
     found.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite"]})
     script = "navigator.clipboard.readText().then(arguments[0], (error) => arguments[0](String(error)))"
     assert found.driver.execute_async_script(script) == "peerdescent report 'a b'"

@@ -6,12 +6,12 @@ import pytest
 
 from peerdescent import graphs
 from peerdescent.errors import InputError
-from peerdescent.report import save, topology
+from peerdescent.report import drawing, save, topology
 from peerdescent.report.layout import WeightedGraph
 
 
 def render(figure):
-    """Draw it for good: many mistakes only show then."""
+    """Render it: many mistakes only show then."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=50)
     assert file.getvalue().startswith(b"\x89PNG")
@@ -23,10 +23,10 @@ def test_saved_files_hold_truetype_fonts_and_no_date(tmp_path):
     assert b"/FontFile2" in pdf.read_bytes()
     assert b"/Type3" not in pdf.read_bytes()
     assert b"CreationDate" not in pdf.read_bytes()
-    assert sorted(path.name for path in png.parent.iterdir()) == [pdf.name, png.name]  # no half-made files
+    assert sorted(path.name for path in png.parent.iterdir()) == [pdf.name, png.name]  # no partial files
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
+def test_a_path_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match="cannot write the figure"):
         save(topology(graphs.ring(3)), tmp_path / "file" / "picture")
@@ -85,7 +85,7 @@ def test_the_caption_names_the_matrix(laplacian, line):
 
 
 @pytest.mark.parametrize("spec", ["path:2", "path:3", "grid:1:8", "grid:8:1", "ring:7", "er:30:0.2"])
-def test_words_keep_clear_of_agents(spec):
+def test_texts_do_not_overlap_agents(spec):
     figure = topology(graphs.parse(spec))
     figure.draw_without_rendering()
     axes = figure.axes[0]
@@ -116,3 +116,30 @@ def test_large_graphs_are_drawn_as_dots(spec):
     assert not figure.axes[0].texts
     assert len(np.unique(dots(figure).round(6), axis=0)) == len(dots(figure))
     render(figure)
+
+
+@pytest.fixture
+def captions(monkeypatch):
+    """The captions of the graphs that commands save, by file name."""
+    found = {}
+    monkeypatch.setattr(drawing, "save", lambda figure, path: found.update({path.name: figure.axes[0].get_xlabel()}))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "line"),
+    [
+        ("run", "-a dsgpa-f", "metropolis Laplacian: ρ(L) = 1.333, ρ₂(L) = 0.6667"),
+        ("run", "-a dsgpa-f --laplacian unit", "unit Laplacian: ρ(L) = 4, ρ₂(L) = 2"),
+        (
+            "run",
+            "-a dsgpa-f --laplacian matched --set alpha=2 --set eta=0.1",
+            "matched Laplacian: ρ(L) = 6.667, ρ₂(L) = 3.333",
+        ),
+        ("compare", "-a dsgpa-f -a dsgpa-t --laplacian matched", "I−W: ρ = 1.333, ρ₂ = 0.6667"),
+    ],
+)
+def test_the_figure_of_a_run_shows_the_laplacian_in_use(command, flags, line, captions, peerdescent_, here):
+    common = "--problem quadratic --graph ring:4 --iterations 2 --out a --quiet"
+    assert peerdescent_(command, *common.split(), *flags.split()).code == 0
+    assert captions["topology"].splitlines()[1] == line

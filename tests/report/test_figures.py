@@ -26,7 +26,7 @@ assert "matplotlib.pyplot" not in sys.modules
 
 
 def table(rate=0.5, evaluations=21, **changes):
-    """Metrics of a run that goes well; `changes` replaces columns by values or by functions of k."""
+    """Metrics of a run that converges; `changes` replaces columns by values or by functions of k."""
     rows = []
     for k in range(evaluations):
         row = {
@@ -79,7 +79,7 @@ def remarks(figure):
 
 
 def render(figure):
-    """Draw it for good: many mistakes only show then."""
+    """Render it: many mistakes only show then."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=50)
     assert file.getvalue().startswith(b"\x89PNG")
@@ -149,7 +149,7 @@ def test_a_method_that_sends_nothing_is_left_out_against_bytes_and_named():
     render(figure)
 
 
-def test_if_nobody_sends_there_is_no_column_of_bytes():
+def test_if_no_method_sends_there_is_no_column_of_bytes():
     figure = comparison({"c-sgd": table(bytes_sent=0, consensus_error=0.0)})
     assert {column for _, column in panels(figure)} == {"iteration", "computing time (s)"}
     assert panels(figure)["consensus error", "iteration"].get_yscale() == "linear"
@@ -157,7 +157,7 @@ def test_if_nobody_sends_there_is_no_column_of_bytes():
     render(figure)
 
 
-def test_a_diverged_run_is_named_and_crossed_at_its_last_finite_point():
+def test_a_diverged_run_is_named_and_ends_in_a_cross_at_its_last_finite_point():
     figure = comparison({"good": table(), "bad": broken()})
     assert legend(figure) == ["good", "bad (diverged)"]
     found = panels(figure)
@@ -174,7 +174,7 @@ def test_a_diverged_run_does_not_flatten_the_others():
     assert low < 2.0 * 0.5**8
     assert 2.0 < high <= 2.0 * 1e3
     assert crosses(axes) == [[40, high]]
-    assert line(axes, "bad").get_ydata()[4] == pytest.approx(1e240)  # the line itself stays true
+    assert line(axes, "bad").get_ydata()[4] == pytest.approx(1e240)  # the line itself is not clipped
     render(figure)
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_diverged_at_once_or_recorded_nothing_is_still_named():
     render(figure)
 
 
-def test_fourteen_methods_can_be_told_apart_without_colour():
+def test_fourteen_methods_differ_without_colour():
     figure = comparison({f"method {i}": table(0.5 + 0.03 * i) for i in range(14)})
     drawn = figure.axes[0].lines
     assert len(legend(figure)) == len(drawn) == 14
@@ -224,7 +224,7 @@ def test_nothing_to_draw_is_refused():
         comparison({})
 
 
-def test_threads_do_not_disturb_each_other(tmp_path):
+def test_threads_do_not_interfere(tmp_path):
     def picture(number):
         return save(comparison({"a": table(), "b": broken()}), tmp_path / str(number))
 

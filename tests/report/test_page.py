@@ -21,7 +21,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input", "path", "circle"}
 
 
 class Reader(HTMLParser):
-    """Texts by the element they stand in, and proof that elements are closed in order."""
+    """Parses a page: texts with their elements; fails if elements are not closed in order."""
 
     def __init__(self, text):
         super().__init__()
@@ -77,7 +77,7 @@ def curves_of(shown):
 
 @pytest.fixture(autouse=True)
 def without_plotly(monkeypatch):
-    """The library is 5 MB of somebody else's text, slow to parse; one test below looks for it."""
+    """The library is 5 MB of text, slow to parse; one test below looks for it."""
     monkeypatch.setattr(page, "_plotly", lambda: "let Plotly;")
 
 
@@ -101,14 +101,14 @@ def test_every_text_is_escaped():
     )
     found = read(shown)
     assert found.open == []
-    assert found.count("script") == 3  # data, plotly, ours: none of the texts became one
-    assert found.count("b") == 2  # the signs of the verdict, in the list and in the counts
+    assert found.count("script") == 3  # data, plotly, the page: none of the texts became one
+    assert found.count("b") == 2  # the icons of the verdict, in the list and in the counts
     # heading, window, command; claim ×4 + count; section ×2, table ×4, chart, settings ×2; environment ×2, note
     assert found.visible().count(HOSTILE) == 20
     assert found.data()["charts"][0]["curves"][0]["label"] == HOSTILE
 
 
-def test_the_page_asks_nothing_of_the_network():
+def test_the_page_needs_no_network():
     found = read(a_page(Curves("", {"a": [table(1.0, 0.5)]}), graphs=[WeightedGraph.build(parse("ring:4"))]))
     addresses = [value for _, attrs in found.tags for key, value in attrs.items() if key in ("src", "href")]
     assert all(address.startswith(("data:", "#")) for address in addresses)
@@ -117,7 +117,7 @@ def test_the_page_asks_nothing_of_the_network():
     assert policies[0].startswith("default-src 'none'")
 
 
-def test_plotly_is_within_the_page_if_it_is_needed(monkeypatch):
+def test_plotly_is_embedded_only_if_there_are_curves(monkeypatch):
     monkeypatch.undo()
     assert "plotly.js v" in page.render(a_page(Curves("", {"a": [table(1.0)]})))
     assert "plotly.js v" not in page.render(a_page())
@@ -155,7 +155,7 @@ def test_long_runs_are_thinned_with_their_last_finite_value():
     assert means["iteration"][-1] == 14980
 
 
-def test_seeds_are_averaged_as_far_as_all_go():
+def test_seeds_are_averaged_at_the_iterations_that_all_have():
     whole, shorter = table(4.0, 2.0, 1.0), table(2.0, 6.0, None)
     mean = curves_of(a_page(Curves("", {"a": [whole, shorter]})))[0]["mean"]
     assert mean["iteration"] == [0, 10]
@@ -164,15 +164,15 @@ def test_seeds_are_averaged_as_far_as_all_go():
     assert mean["loss"]["min"] == [2, 2]
 
 
-def test_one_seed_has_no_mean_and_strangers_neither():
+def test_one_seed_has_no_mean_and_neither_have_seeds_without_common_iterations():
     assert curves_of(a_page(Curves("", {"a": [table(1.0, 0.5)]})))[0]["mean"] is None
-    strangers = [table(1.0, 2.0), Metrics([row(5), row(15)])]
-    assert curves_of(a_page(Curves("", {"a": strangers})))[0]["mean"] is None
+    disjoint = [table(1.0, 2.0), Metrics([row(5), row(15)])]
+    assert curves_of(a_page(Curves("", {"a": disjoint})))[0]["mean"] is None
 
 
 @pytest.mark.parametrize("broken", [None, math.nan, math.inf])
 @pytest.mark.parametrize("key", ["loss", "consensus_error", "gradient_norm"])
-def test_a_run_that_diverged_says_where(broken, key):
+def test_a_run_that_diverged_is_marked_with_the_iteration(broken, key):
     run = Metrics([row(0), row(400, **{key: broken})])
     (curve,) = curves_of(a_page(Curves("", {"a": [run]}, planned={"a": 3000})))
     assert (curve["state"], curve["mark"]) == ("diverged", "diverged at k = 400")
@@ -180,7 +180,7 @@ def test_a_run_that_diverged_says_where(broken, key):
     assert curve["seeds"][0][key][-1] is None
 
 
-def test_a_run_that_goes_on_says_so_and_a_finished_one_does_not():
+def test_a_run_that_is_still_running_is_marked_and_a_finished_one_is_not():
     planned = {"a": 3000, "b": 1200, "c": 50}
     shown = a_page(
         Curves("", {"a": [table(1, 1, step=1200)], "b": [table(1, 1, step=1200)], "c": [Metrics()]}, None, planned)
@@ -199,7 +199,7 @@ def test_seeds_that_end_differently_are_counted():
     assert mark == "1 of 3 seeds diverged, the first at k = 10; 1 of 3 seeds still running: 10 of 20 iterations"
 
 
-def test_a_quantity_that_nobody_has_is_left_out():
+def test_a_quantity_without_values_is_left_out():
     (curve,) = curves_of(a_page(Curves("", {"a": [table(1.0, 0.5, accuracy=None)]})))
     assert set(curve["seeds"][0]) == {
         *("iteration", "loss", "consensus_error", "gradient_norm", "bytes_sent", "seconds", "diverged")
@@ -222,7 +222,7 @@ def test_a_label_looks_the_same_in_all_charts():
     assert looks == [{"a": 0, "b": 1}, {"c": 2, "b": 1}]
 
 
-def test_verdicts_have_a_word_and_a_sign():
+def test_verdicts_have_a_word_and_an_icon():
     verdicts = ["reproduced", "not reproduced", "not testable", "reproduced", "partly"]
     found = read(a_page(claims=[Claim(f"claim {v}", "how", v, "evidence") for v in verdicts]))
     text = re.sub(r"\s+", " ", found.visible())
@@ -259,14 +259,14 @@ def test_graphs_are_drawn_with_agents_numbered_from_zero(spec):
     assert edges.count("M") == len(graph.edges)
 
 
-def test_a_large_graph_is_cut_and_says_so():
+def test_the_caption_of_a_large_graph_states_that_edges_are_missing():
     graph = parse("complete:120")
     assert embedded.drawing_of(graph).count("M") == embedded.MOST_EDGES
     assert "Only 5,000 of its 7,140 edges are drawn." in embedded.caption(WeightedGraph.build(graph))
     assert "<text" not in embedded.drawing_of(graph)
 
 
-def test_writing_replaces_all_or_nothing(tmp_path):
+def test_writing_leaves_no_partial_file(tmp_path):
     target = tmp_path / "new" / "report.html"
     page.write(a_page(), target)
     assert Reader(target.read_text(encoding="utf-8")).open == []

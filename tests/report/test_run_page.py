@@ -14,7 +14,7 @@ from peerdescent.runs.folder import read_metrics
 
 @pytest.fixture(autouse=True)
 def without_plotly(monkeypatch):
-    """5 MB of somebody else's text are slow to parse."""
+    """5 MB of text are slow to parse."""
     monkeypatch.setattr(page, "_plotly", lambda: "let Plotly;")
 
 
@@ -50,7 +50,7 @@ def test_seeds_become_one_label(folders):
     assert labels(folders) == {"DSGD1": 2, "DSGPA": 1}
 
 
-def test_labels_tell_what_differs_and_nothing_else(tmp_path):
+def test_labels_show_what_differs_and_nothing_else(tmp_path):
     for number, keys in enumerate(
         [{"gamma": 0.5}, {"gamma": 0.5, "seed": 1}, {"gamma": 0.7}, {"gamma": 0.7, "method": "dm-sgd", "beta": 0.8}]
     ):
@@ -58,13 +58,13 @@ def test_labels_tell_what_differs_and_nothing_else(tmp_path):
     assert labels(tmp_path) == {"d-sgd-1 · gamma=0.5": 2, "d-sgd-1 · gamma=0.7": 1, "dm-sgd": 1}
 
 
-def test_another_graph_is_told_even_between_methods(tmp_path):
+def test_a_different_graph_is_shown_even_between_methods(tmp_path):
     folder(tmp_path / "1", described())
     folder(tmp_path / "2", described("dm-sgd", graph="ring:5"))
     assert labels(tmp_path) == {"d-sgd-1 · graph=ring:4": 1, "dm-sgd · graph=ring:5": 1}
 
 
-def test_the_same_seed_twice_is_no_second_sample(tmp_path):
+def test_the_same_seed_twice_is_not_another_sample(tmp_path):
     for place in ("x/a", "x/b", "y/a"):
         folder(tmp_path / place, described())
     assert labels(tmp_path / "x") == {"d-sgd-1 · a": 1, "d-sgd-1 · b": 1}
@@ -87,7 +87,7 @@ def test_comparisons_keep_their_order(text, tmp_path):
     assert list(labels(tmp_path / "many")) == list(labels(tmp_path / "many" / "one")) == ["dm-sgd", "d-sgd-1", "c-sgd"]
 
 
-def test_problems_are_kept_apart(tmp_path):
+def test_each_problem_has_a_section(tmp_path):
     folder(tmp_path / "1", described())
     folder(tmp_path / "2", described(problem="logistic"))
     found = run_page.page([tmp_path], "command")
@@ -108,7 +108,7 @@ def test_the_table_holds_the_last_evaluations(folders):
     assert "test accuracy (%)" not in ends.columns
 
 
-def test_a_mean_over_the_survivors_only_is_not_shown(tmp_path):
+def test_no_mean_is_shown_if_a_seed_diverged(tmp_path):
     folder(tmp_path / "1", described(seed=1), (1.0, 0.5))
     folder(tmp_path / "2", described(seed=2), (1.0, None))
     (section,) = run_page.page([tmp_path], "command").sections
@@ -137,10 +137,10 @@ def test_the_caption_of_a_graph_shows_the_laplacian_of_the_run(laplacian, line, 
     assert line in Reader(page.render(run_page.page([tmp_path], "command"))).visible()
 
 
-def test_the_command_writes_a_page_and_prints_where(peerdescent_, folders, tmp_path):
+def test_the_command_writes_a_page_and_prints_its_path(peerdescent_, folders, tmp_path):
     out = tmp_path / "page.html"
-    said = peerdescent_("report", folders / "a1", folders / "b1", "--out", out, "--title", "Two & two")
-    assert said == (0, f"{out}\n", "")
+    result = peerdescent_("report", folders / "a1", folders / "b1", "--out", out, "--title", "Two & two")
+    assert result == (0, f"{out}\n", "")
     found = Reader(out.read_text(encoding="utf-8"))
     assert "Two & two" in found.visible()
     assert f"peerdescent report {folders / 'a1'} {folders / 'b1'} --out {out} --title 'Two & two'" in found.visible()
@@ -222,10 +222,10 @@ def test_a_bad_folder_is_one_sentence(spoil, words, tmp_path):
 
 
 def test_the_exit_code_of_a_bad_folder(peerdescent_, here):
-    said = peerdescent_("report", here / "absent")
-    assert (said.code, said.out) == (2, "")
-    assert len(said.sentences) == 1
-    assert said.err.startswith("peerdescent: ")
+    result = peerdescent_("report", here / "absent")
+    assert (result.code, result.out) == (2, "")
+    assert len(result.sentences) == 1
+    assert result.err.startswith("peerdescent: ")
     assert list(here.iterdir()) == []
 
 

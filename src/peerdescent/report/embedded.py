@@ -28,7 +28,7 @@ DIGITS = 5
 COLUMNS = METRICS_COLUMNS[1:]
 MOST_EDGES = 5000
 WIDTH = 480.0
-"""The width of a drawing, in its own units."""
+"""The width of a drawing, in units of its view box."""
 
 
 def short(value: Any) -> float | None:

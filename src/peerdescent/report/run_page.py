@@ -50,11 +50,11 @@ def _notes(group: Group) -> list[str]:
 
 def _section(problem: str, groups: Sequence[Group]) -> Section:
     drawn, missing = _graphs(groups)
-    shared, own = _settings(groups)
+    shared, differing = _settings(groups)
     curves = Curves(
         "", {g.label: [run.metrics for run in g.runs] for g in groups}, None, {g.label: g.planned for g in groups}
     )
-    tables = [_ends(groups), *([_differences(groups, own)] if own else [])]
+    tables = [_ends(groups), *([_differences(groups, differing)] if differing else [])]
     text = f"Cannot be rebuilt from the settings and is not drawn: {', '.join(missing)}." if missing else ""
     return Section(problem, text, [curves], drawn, tables, shared)
 
@@ -106,18 +106,18 @@ def _settings(groups: Sequence[Group]) -> tuple[dict[str, str], list[str]]:
     """The settings that all runs share, and the keys in which they differ."""
     keys = list(dict.fromkeys(key for g in groups for key in g.first.keys if key not in ("title", "seed", "algorithm")))
     values = {key: [g.first.keys.get(key) for g in groups] for key in keys}
-    own = [key for key, found in values.items() if len(set(map(str, found))) > 1]
-    shared = {key: _value(found[0]) for key, found in values.items() if key not in own}
+    differing = [key for key, found in values.items() if len(set(map(str, found))) > 1]
+    shared = {key: _value(found[0]) for key, found in values.items() if key not in differing}
     seeds = dict.fromkeys(run.seed for g in groups for run in g.runs)
     commands = dict.fromkeys(_command(run) for g in groups for run in g.runs)
     shared["seed" if len(seeds) == 1 else "seeds"] = ", ".join(map(str, sorted(seeds)))
     made = "\n".join(command for command in commands if command)
-    return {**shared, **({"made by": made} if made else {})}, own
+    return {**shared, **({"made by": made} if made else {})}, differing
 
 
-def _differences(groups: Sequence[Group], own: Sequence[str]) -> Table:
-    rows = [(g.label, *(_value(g.first.keys.get(key)) for key in own)) for g in groups]
-    return Table("What differs", ("method", *own), rows)
+def _differences(groups: Sequence[Group], differing: Sequence[str]) -> Table:
+    rows = [(g.label, *(_value(g.first.keys.get(key)) for key in differing)) for g in groups]
+    return Table("What differs", ("method", *differing), rows)
 
 
 def _value(value: Any) -> str:

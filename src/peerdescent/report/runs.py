@@ -160,9 +160,9 @@ def flatten(experiment: Mapping[str, Any]) -> dict[str, Any]:
     flat = {key: value for key, value in experiment.items() if key not in ("algorithm", "set")}
     method, chosen = experiment.get("algorithm", "run"), experiment.get("set", {})
     if isinstance(method, Mapping):
-        method, chosen = method.get("class", "run"), {"own": {k: v for k, v in method.items() if k != "class"}}
-        if chosen["own"].get("transform") == "Transform()":
-            del chosen["own"]["transform"]
+        method, chosen = method.get("class", "run"), {"method": {k: v for k, v in method.items() if k != "class"}}
+        if chosen["method"].get("transform") == "Transform()":
+            del chosen["method"]["transform"]
     flat["algorithm"] = method
     for owner, values in chosen.items():
         if isinstance(values, Mapping):

@@ -68,7 +68,7 @@ class Table:
 
         Args:
             without: columns to leave out where a terminal has no room.
-            title: in place of the table's own.
+            title: replaces that of the table.
 
         >>> Table("", ("method", "loss"), [("d2", "0.5")]).to_rich(without=["loss"]).row_count
         1

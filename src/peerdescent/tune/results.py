@@ -1,4 +1,4 @@
-"""What tuning found: each method at its best and with its own values, on fresh seeds, and what it cost."""
+"""The results of a tuning: each method with tuned and with its own values, on fresh seeds, and the cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from peerdescent.tune.search import Budget
 
 @dataclass(frozen=True)
 class Ends:
-    """How the runs of one setting ended, a number for each seed: NaN where it diverged or does not exist.
+    """How the runs of one setting ended, one number per seed: NaN if the run diverged or has no such number.
 
     >>> Ends([0.5, math.nan], [0.9, math.nan]).mean("loss")
     inf
@@ -27,7 +27,7 @@ class Ends:
     accuracy: Sequence[float]
 
     def mean(self, key: str) -> float:
-        """The mean over the seeds; where one of them diverged, infinite for the loss and NaN for the accuracy."""
+        """The mean over the seeds; if one of them diverged, infinite for the loss and NaN for the accuracy."""
         values = getattr(self, key)
         if key == "loss" and any(math.isnan(value) for value in values):
             return math.inf
@@ -41,7 +41,7 @@ class Ends:
         return statistics.stdev(values) if len(values) > 1 else 0.0
 
     def scores(self, metric: str) -> list[float]:
-        """The metric as numbers of which the smaller are the better, infinite where a run diverged."""
+        """The metric per seed, signed so that smaller is better; infinite if the run diverged."""
         values = getattr(self, metric)
         return [math.inf if math.isnan(value) else value if metric == "loss" else -value for value in values]
 
@@ -52,7 +52,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Cost:
-    """What runs took: their number, iterations, stochastic gradients (one per agent and iteration) and seconds."""
+    """The cost of runs: their number, iterations, stochastic gradients (one per agent and iteration) and seconds."""
 
     runs: int = 0
     iterations: int = 0
@@ -65,27 +65,27 @@ class Cost:
 
 @dataclass(frozen=True)
 class Tuned:
-    """One method: its own values, the best that were found, and how both did on fresh seeds."""
+    """One method: its own values, the best ones found, and the results of both on fresh seeds."""
 
     name: str
     own: Mapping[str, Any]
     own_ends: Ends
     best: Mapping[str, Any] | None
-    """None if every trial of the last round diverged, or none was stable."""
+    """None if every trial of the last round diverged or none was stable."""
     best_ends: Ends | None
     trials: int
-    """Settings that were tried, with repeats at other lengths."""
+    """Number of trials; a setting tried in several rounds counts once per round."""
     rejected: int
-    """Settings that were left out as unstable, without a run."""
+    """Number of settings rejected as unstable, without a run."""
     cost: Cost
-    """What the trials took."""
+    """The cost of the trials."""
 
     def better(self, metric: str) -> bool:
         """Whether the tuned values have the better mean on the fresh seeds."""
         return self.best_ends is not None and self.best_ends.score(metric) < self.own_ends.score(metric)
 
     def seeds_better(self, metric: str) -> int:
-        """On how many of the fresh seeds the tuned values did better."""
+        """The number of fresh seeds on which the tuned values are better."""
         if self.best_ends is None:
             return 0
         pairs = zip(self.best_ends.scores(metric), self.own_ends.scores(metric), strict=True)
@@ -94,7 +94,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a whole tuning was, and what it found."""
+    """A complete tuning and its results."""
 
     experiment: Experiment
     budget: Budget
@@ -102,16 +102,16 @@ class Tuning:
     fresh_seeds: Sequence[int]
     methods: Sequence[Tuned]
     measuring: Cost
-    """What the runs with fresh seeds took, tuned and own values together."""
+    """The cost of the runs with fresh seeds, for tuned and own values together."""
 
     @property
     def better(self) -> list[str]:
-        """The methods that tuning has improved."""
+        """The methods that are better with tuned values."""
         return [one.name for one in self.methods if one.better(self.budget.metric)]
 
     @property
     def searching(self) -> Cost:
-        """What all trials took."""
+        """The cost of all trials."""
         return sum((one.cost for one in self.methods), Cost())
 
 
@@ -122,7 +122,7 @@ def read_ends(folders: Sequence[Path]) -> Ends:
 
 
 def read_cost(folders: Sequence[Path], agents: int) -> Cost:
-    """What the runs in these folders took; one that diverged took what it had done by then."""
+    """The cost of the runs in these folders; one that diverged counts up to that point."""
     rows = [read_summary(folder) for folder in folders]
     iterations = sum(int(row["iteration"]) for row in rows)
     return Cost(len(rows), iterations, iterations * agents, sum(float(row["seconds"]) for row in rows))

@@ -2,7 +2,7 @@
 (() => {
   const { colours, charts } = JSON.parse(document.getElementById("data").textContent);
   const DARK = ["#4FA8E0", "#FF8A3D", "#2DCB9B", "#E79CC6", "#F2B632", "#9AD8FF", "#FFFFFF"];
-  // 7 colours, 5 lines and 9 markers: coprime, so that no two of 315 methods look the same
+  // 7 colours, 5 line styles and 9 markers: coprime, so that no two of 315 methods look the same
   const DASHES = ["solid", "9px,4px", "2px,3px", "9px,3px,2px,3px", "16px,4px"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "pentagon", "hexagram"];
   const Y = { loss: "risk", accuracy: "test accuracy (%)", consensus_error: "consensus error", gradient_norm: "gradient norm" };
@@ -52,8 +52,8 @@
   }
 
   const full = (curve) => curve.mean ?? curve.seeds[0];
-  const alike = (chart) => new Set(chart.curves.map((c) => c.seeds.length)).size === 1;
-  const silent = (curve) => !curve.seeds.some((seed) => (seed.bytes_sent ?? []).some((v) => v > 0));
+  const equalSeeds = (chart) => new Set(chart.curves.map((c) => c.seeds.length)).size === 1;
+  const sendsNothing = (curve) => !curve.seeds.some((seed) => (seed.bytes_sent ?? []).some((v) => v > 0));
 
   function hover(curve, p, s) {
     const deviation = p.std === null ? "" : ` ± ${number(+p.std.toPrecision(2))}`;
@@ -81,7 +81,7 @@
     };
   }
 
-  // where runs broke: a cross at the last point that can be shown, at the edge if that lies beyond it
+  // where runs diverged: a cross at the last point that can be shown, or at the edge if it lies beyond
   function crosses(curve, chart, s, limits) {
     const ends = curve.seeds.filter((seed) => seed.diverged).map((seed) => [seed, points(seed, chart, s).pop()]).filter(([, p]) => p);
     return {
@@ -92,7 +92,7 @@
     };
   }
 
-  // curves that diverged must not flatten the others: the axis follows those that did not
+  // diverged curves must not flatten the others: the axis follows those that did not diverge
   function limits(visible, chart, s) {
     const span = (curves, all) => {
       const values = curves.flatMap((c) => (all ? c.seeds : [full(c)]).flatMap((t) => points(t, chart, s).flatMap((p) => [p.low, p.high])));
@@ -126,20 +126,20 @@
 
   function remarks(chart, s) {
     const names = (curves) => curves.map((c) => c.label).join(", ");
-    const said = [], several = Math.max(...chart.curves.map((c) => c.seeds.length));
-    if (several > 1) said.push(`Lines are means over ${alike(chart) ? `${several} ` : ""}seeds, bands one sample standard deviation either way` + (s.logy[s.y] ? ", cut at the lowest seed where they would reach 0." : "."));
-    if (several > 1 && chart.curves.some((c) => c.state !== "done")) said.push("A mean goes as far as all its seeds; thin lines are single seeds.");
-    const mute = chart.curves.filter((c) => s.x === "bytes_sent" && silent(c));
-    if (mute.length) said.push(`Not drawn, since it sends nothing: ${names(mute)}.`);
-    const flat = chart.curves.filter((c) => !mute.includes(c) && s.logy[s.y] && column(full(c), s.y, chart).some(known) && !column(full(c), s.y, chart).some((v) => v > 0));
-    if (flat.length) said.push(`Not drawn, since a logarithmic axis has no room for 0: ${names(flat)}.`);
-    if (chart.curves.some((c) => c.state === "diverged")) said.push("A cross marks the last finite value of a run that diverged.");
-    return said.join(" ");
+    const texts = [], several = Math.max(...chart.curves.map((c) => c.seeds.length));
+    if (several > 1) texts.push(`Lines are means over ${equalSeeds(chart) ? `${several} ` : ""}seeds, bands ± one sample standard deviation` + (s.logy[s.y] ? ", cut at the lowest seed where they would reach 0." : "."));
+    if (several > 1 && chart.curves.some((c) => c.state !== "done")) texts.push("A mean ends where its first seed ends; thin lines are single seeds.");
+    const withoutBytes = chart.curves.filter((c) => s.x === "bytes_sent" && sendsNothing(c));
+    if (withoutBytes.length) texts.push(`Not drawn, no bytes sent: ${names(withoutBytes)}.`);
+    const zero = chart.curves.filter((c) => !withoutBytes.includes(c) && s.logy[s.y] && column(full(c), s.y, chart).some(known) && !column(full(c), s.y, chart).some((v) => v > 0));
+    if (zero.length) texts.push(`Not drawn, a logarithmic axis cannot show 0: ${names(zero)}.`);
+    if (chart.curves.some((c) => c.state === "diverged")) texts.push("A cross marks the last finite value of a run that diverged.");
+    return texts.join(" ");
   }
 
   function draw(chart) {
     const s = chart.now;
-    const visible = chart.curves.filter((c) => !s.hidden.has(c.label) && !(s.x === "bytes_sent" && silent(c)));
+    const visible = chart.curves.filter((c) => !s.hidden.has(c.label) && !(s.x === "bytes_sent" && sendsNothing(c)));
     const range = limits(visible, chart, s);
     const traces = visible.flatMap((curve) => {
       const several = curve.seeds.length > 1;
@@ -162,14 +162,14 @@
   }
 
   function legend(chart) {
-    const list = make("ul", { class: "legend", "aria-label": "Methods: click hides one, double click shows it alone" });
+    const list = make("ul", { class: "legend", "aria-label": "Methods: click to hide one, double-click to show only it" });
     for (const curve of chart.curves) {
       const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
       svg.setAttribute("viewBox", "0 0 44 14");
       svg.innerHTML = '<line x1="1" x2="43" y1="7" y2="7" stroke-width="2.5"/>';
-      const text = make("span", {}, curve.label + (curve.seeds.length > 1 && !alike(chart) ? ` (${curve.seeds.length} seeds)` : ""));
+      const text = make("span", {}, curve.label + (curve.seeds.length > 1 && !equalSeeds(chart) ? ` (${curve.seeds.length} seeds)` : ""));
       if (curve.mark) text.append(" ", make("span", { class: "mark" }, `${curve.state === "diverged" ? "✕" : "…"} ${curve.mark}`));
-      const button = make("button", { type: "button", title: "Click hides or shows; double click shows it alone" }, svg, text);
+      const button = make("button", { type: "button", title: "Click to hide or show, double-click to show only this" }, svg, text);
       const hidden = chart.now.hidden;
       button.addEventListener("click", () => { hidden.delete(curve.label) || hidden.add(curve.label); draw(chart); });
       button.addEventListener("dblclick", () => {
@@ -197,7 +197,7 @@
     return button;
   }
 
-  // logarithmic at first where values span more than a factor of ten and none is negative
+  // start with a logarithmic axis where values span more than a factor of ten and none is negative
   function spans(chart, y) {
     const calm = chart.curves.filter((c) => c.state !== "diverged"), curves = calm.length ? calm : chart.curves;
     const values = curves.flatMap((c) => c.seeds.flatMap((seed) => column(seed, y, chart))).filter(known);
@@ -216,7 +216,7 @@
     chart.remarks = make("p", { class: "remarks" });
     const scales = make("span", { class: "toggle" }, toggle(chart, "logy", "y"), toggle(chart, "logx", "x"));
     const controls = make("div", { class: "controls" }, choice(chart, Y, "y", ys, "Show"), choice(chart, X, "x", xs, "against"), scales);
-    const hint = make("p", { class: "remarks hint" }, "Click a method to hide it, double click to see it alone.");
+    const hint = make("p", { class: "remarks hint" }, "Click a method to hide it, double-click to show only it.");
     figure.append(controls, chart.plot, legend(chart), ...(chart.curves.length > 1 ? [hint] : []), chart.remarks);
     draw(chart);
   }
