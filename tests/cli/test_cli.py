@@ -15,6 +15,7 @@ from tests.support.commands import Command, Said, rows
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent.cli import main as cli
+from peerdescent.experiments import run as running
 from peerdescent.experiments.files import read
 from peerdescent.experiments.plans import make_algorithm
 from peerdescent.tracing.recording import vectors_sent

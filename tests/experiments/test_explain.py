@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peerdescent import graphs, theory, train
+from peerdescent import algorithms, graphs, theory, train
 from peerdescent.cli import main as cli
-from peerdescent.experiments import explain
 from peerdescent.problems import Quadratic, convolutional_net
+from peerdescent.theory import prediction
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *flags: str) -> int:
@@ -218,7 +218,7 @@ def test_a_cure_may_be_a_larger_value(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert found["cures"]["alpha"] == pytest.approx(12, rel=1e-3)
     method = algorithms.make("dsgpa-f", dual="jacobi")
     kinds = {"laplacian": "unit:0.001"}
-    suggested = explain._suggestion(method, graphs.ring(5), kinds, {"alpha": found["cures"]["alpha"]})
+    suggested = prediction._suggestion(method, graphs.ring(5), kinds, {"alpha": found["cures"]["alpha"]})
     assert suggested == "alpha = 13"
     assert facts(monkeypatch, capsys, *flags, "--set", "alpha=13")["stability"]["stable"] is True
 

@@ -36,7 +36,7 @@ def test_a_breach_is_reported_in_the_notes() -> None:
 
     method = Leaky(eta=0.01, alpha=1.0, beta=1.0, dual="gauss-seidel")
     problem = quadratic(agents=3, dimension=2)
-    with pytest.warns(UserWarning, match="invariant broken at iteration 0"):
+    with pytest.warns(UserWarning, match="invariant violated at iteration 0"):
         result = train(problem, "ring:3", method, iterations=5, x0=torch.ones(3, 2))
     assert any("sum of v = 0" in note for note in result.notes)
 

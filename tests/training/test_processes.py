@@ -20,6 +20,8 @@ from peerdescent.distributed import shared_memory
 from peerdescent.distributed.launcher import workers
 from peerdescent.errors import DivergedError, PeerdescentError, RankError
 from peerdescent.problems import quadratic
+from peerdescent.training.callbacks import Callback
+from peerdescent.training.loop import Run
 
 
 @pytest.mark.parametrize("processes", [2, *(pytest.param(many, marks=pytest.mark.e2e) for many in (3, 5, 10))])
@@ -93,16 +95,25 @@ def test_a_group_of_one_is_the_same_run(tmp_path: Path) -> None:
     assert result.interprocess_bytes == 0
 
 
+class Seen(Callback):
+    """The iterations of which it was told."""
+
+    def __init__(self) -> None:
+        self.iterations: list[int] = []
+
+    def on_progress(self, run: Run) -> None:
+        self.iterations.append(run.k)
+
+
 def test_train_starts_workers_itself(tmp_path: Path) -> None:
     problem = quadratic(agents=4, dimension=5, noise=1.0)
     chosen: dict[str, Any] = {"iterations": 20, "batch_size": 4, "eval_every": 5}
-    iterations: list[int] = []
+    seen = Seen()
     one = train(problem, "ring:4", "d-sgt-1", out=tmp_path / "one", **chosen)
-    progress = lambda k, row: iterations.append(k)  # noqa: E731
-    two = train(problem, "ring:4", "d-sgt-1", out=tmp_path / "two", workers=2, progress=progress, **chosen)
+    two = train(problem, "ring:4", "d-sgt-1", out=tmp_path / "two", workers=2, callbacks=[seen], **chosen)
     np.testing.assert_allclose(two.x.numpy(), one.x.numpy(), rtol=1e-5)
     assert two.processes == 2
-    assert iterations[-1] == 20
+    assert seen.iterations[-1] == 20
     assert [row["iteration"] for row in rows(tmp_path / "two")] == [0, 5, 10, 15, 20]
     assert {path.name for path in (tmp_path / "two").iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
 

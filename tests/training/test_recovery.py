@@ -126,7 +126,7 @@ def test_agents_come_back_from_a_checkpoint_that_has_them(tmp_path: Path, monkey
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize(("moment", "lost"), [("_end", ()), ("_gathered_result", (2, 3))])
+@pytest.mark.parametrize(("moment", "lost"), [("_finish_together", ()), ("_gathered_result", (2, 3))])
 def test_a_process_that_dies_at_the_end_ends_no_other(moment: str, lost: tuple[int, ...]) -> None:
     run = {"graph": "complete:6", "on_loss": "continue"}
     with (

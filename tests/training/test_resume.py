@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import torch
 from safetensors.torch import load_file
 from tests.support.commands import Command, rows
 
-from peerdescent import InputError, Result, train
+from peerdescent import InputError, Result, algorithms, train
 from peerdescent.problems import quadratic
 from peerdescent.runs.folder import RunFolder, read_metrics
 from peerdescent.training import checkpoints, loop
@@ -27,10 +28,10 @@ from peerdescent.training import checkpoints, loop
 DRIVER = """\
 import sys
 from peerdescent.training import checkpoints, loop
-checkpoints.SECONDS_BETWEEN, checkpoints.SAVING_SHARE, loop.PIECE = 0.0, 0, 7
-from peerdescent.cli import main as cli
+checkpoints.SECONDS_BETWEEN, checkpoints.SAVING_SHARE, loop.CHUNK = 0.0, 0, 7
+from peerdescent.cli.main import main
 sys.argv[0] = "peerdescent"
-cli.main()
+main()
 """
 """The command with a checkpoint after every seventh iteration."""
 ITERATIONS = 20000
@@ -57,18 +58,18 @@ def short(out: Path, **settings: Any) -> Result:
 
 def killed(out: Path, iteration: int, **settings: Any) -> None:
     """A run in this process, with a checkpoint at every fifth iteration, that ends at once after some iteration."""
-    save = loop.Run._save_if_due
+    save = checkpoints.Checkpoints.save_if_due
 
-    def save_and_die(self: Any) -> None:
-        save(self)
-        if self.k >= iteration:
+    def save_and_die(self: checkpoints.Checkpoints, run: loop.Run) -> None:
+        save(self, run)
+        if run.k >= iteration:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "PIECE", 5)
+        patch.setattr(loop, "CHUNK", 5)
         patch.setattr(checkpoints, "SECONDS_BETWEEN", 0.0)
         patch.setattr(checkpoints, "SAVING_SHARE", 0)
-        patch.setattr(loop.Run, "_save_if_due", save_and_die)
+        patch.setattr(checkpoints.Checkpoints, "save_if_due", save_and_die)
         with pytest.raises(KeyboardInterrupt):
             short(out, **settings)
 
@@ -134,14 +135,25 @@ def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
     assert [path.stem for path in sorted((tmp_path / "a" / "checkpoints").iterdir())] == [f"{45:012d}", f"{50:012d}"]
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"method": "d-sgd-1"}, {"batch_size": 5}, {"dtype": "float64"}])
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, "seed = 0 there and 1 here"),
+        ({"method": "d-sgd-1"}, 'algorithm = "dm-sgd" there and "d-sgd-1" here'),
+        ({"method": algorithms.DMSGD(eta=0.2)}, "dm-sgd.eta = 0.1 there and 0.2 here"),
+        ({"batch_size": 5}, "batch_size = 4 there and 5 here"),
+        ({"dtype": "float64"}, 'dtype = "float32" there and "float64" here'),
+    ],
+)
 @pytest.mark.parametrize("saved", [True, False])
-def test_another_experiment_is_refused(change: dict[str, Any], saved: bool, tmp_path: Path) -> None:
+def test_another_run_is_refused_and_what_differs_is_named(
+    change: dict[str, Any], named: str, saved: bool, tmp_path: Path
+) -> None:
     killed(tmp_path / "a", 50)
     if not saved:  # killed before its first checkpoint
         shutil.rmtree(tmp_path / "a" / "checkpoints")
     before = {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
-    with pytest.raises(InputError, match="another experiment"):
+    with pytest.raises(InputError, match=rf"holds another run \({re.escape(named)}"):
         short(tmp_path / "a", resume=True, **change)
     assert {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()} == before
 
@@ -149,7 +161,7 @@ def test_another_experiment_is_refused(change: dict[str, Any], saved: bool, tmp_
 def test_another_problem_of_the_same_name_is_refused(tmp_path: Path) -> None:
     short(tmp_path / "a")
     chosen: dict[str, Any] = {"iterations": 100, "batch_size": 4, "eval_every": 10}
-    with pytest.raises(InputError, match="another experiment"):
+    with pytest.raises(InputError, match="holds another run"):
         train(quadratic(agents=4, dimension=1), "ring:4", "dm-sgd", out=tmp_path / "a", resume=True, **chosen)
 
 
@@ -229,9 +241,9 @@ def test_only_one_process_writes_into_a_folder(here: Path) -> None:
 def test_another_graph_made_in_python_is_another_experiment(here: Path) -> None:
     problem = quadratic(agents=5, dimension=2)
     train(problem, nx.cycle_graph(5), "d-sgd-1", iterations=5, out=here / "d")
-    with pytest.raises(InputError, match="another experiment"):
+    with pytest.raises(InputError, match="holds another run"):
         train(problem, nx.complete_graph(5), "d-sgd-1", iterations=9, out=here / "d", resume=True)
-    with pytest.raises(InputError, match="another experiment"):
+    with pytest.raises(InputError, match="holds another run"):
         train(problem, nx.cycle_graph(5), "d-sgd-1", iterations=9, x0=torch.ones(5, 2), out=here / "d", resume=True)
 
 

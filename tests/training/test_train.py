@@ -13,6 +13,7 @@ from tests.support.commands import without_seconds
 import peerdescent
 from peerdescent import InputError, Result, train
 from peerdescent.problems import MnistNN, logistic_nonconvex, quadratic
+from peerdescent.training import gradients
 
 CPU = torch.device("cpu")
 
@@ -105,7 +106,7 @@ def test_agents_and_graph_must_agree() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"bogus": 1}, {"iterations": 1.5}, {"batch_size": 0}, {"dtype": "half"}, {"kernel": "x"}, {"gradients": "loop"}],
+    [{"bogus": 1}, {"iterations": 1.5}, {"batch_size": -1}, {"dtype": "half"}, {"kernel": "x"}, {"gradients": "loop"}],
 )
 def test_wrong_arguments_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
@@ -168,16 +169,16 @@ def test_numpy_numbers_are_welcome(tmp_path: Path) -> None:
     assert type(result.settings.seed) is int
 
 
-def test_a_measured_choice_is_written_down_and_kept_on_resume(tmp_path: Path) -> None:
+def test_a_measured_choice_is_written_down_and_kept_on_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = logistic_nonconvex(agents=3, samples=60)
-    first = train(problem, "ring:3", "d-sgd-1", iterations=3, batch_size=4, out=tmp_path / "a")
-    written = (tmp_path / "a" / "experiment.toml").read_text()
-    chosen = first.gradients.split()[0]
-    assert f'gradients = "{chosen}"' in written
-    other = written.replace(f'gradients = "{chosen}"', f'gradients = "{"loop" if chosen == "stacked" else "stacked"}"')
-    (tmp_path / "a" / "experiment.toml").write_text(other)
-    again = train(problem, "ring:3", "d-sgd-1", iterations=6, batch_size=4, out=tmp_path / "a", resume=True)
-    assert again.gradients.split()[0] != chosen
+    chosen: dict[str, Any] = {"batch_size": 4, "gradients": "measure", "out": tmp_path / "a"}
+    monkeypatch.setattr(gradients, "_measure", lambda problem, x, size, strategy: float(strategy == "stacked"))
+    first = train(problem, "ring:3", "d-sgd-1", iterations=3, **chosen)
+    assert first.gradients.startswith("loop (measured")
+    assert 'gradients = "loop"' in (tmp_path / "a" / "experiment.toml").read_text()
+    monkeypatch.setattr(gradients, "_measure", lambda problem, x, size, strategy: float(strategy == "loop"))
+    again = train(problem, "ring:3", "d-sgd-1", iterations=6, **chosen, resume=True)
+    assert again.gradients == "loop (as asked)"
 
 
 def test_a_power_is_not_taken_twice() -> None:
@@ -186,9 +187,12 @@ def test_a_power_is_not_taken_twice() -> None:
     assert peerdescent.algorithms.make("dsgpa-f", powerball=0.7).gamma == 1.0
 
 
-def test_the_choice_of_gradients_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path))
-    first, second = digits(iterations=1), digits(iterations=1)
-    assert "faster" in first.gradients
-    assert second.gradients == f"{first.gradients.split()[0]} (measured before)"
+def test_no_clock_chooses_the_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same seed gives the same bits, however fast this machine is at the moment."""
+    monkeypatch.setattr(gradients, "_measure", lambda *_: pytest.fail("the clock was asked"))
+    problem = logistic_nonconvex(agents=3, samples=60)
+    one, two = (train(problem, "ring:3", "d-sgd-1", iterations=5, batch_size=4) for _ in range(2))
+    assert one.gradients == two.gradients
+    assert torch.equal(one.x, two.x)
+    assert digits(iterations=1).gradients == "stacked (written by hand)"
     assert digits(iterations=1, gradients="loop").gradients == "loop (as asked)"

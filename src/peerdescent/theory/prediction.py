@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from peerdescent import schedules
 from peerdescent._util.numbers import finite_or_none
 from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
+from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.ranges import nearest_stable, stable_range
 from peerdescent.theory.recursion import Equation
@@ -79,12 +80,12 @@ def predict(
     >>> predict(method, weights, "unit", "metropolis").suggestion
     'eta = 0.021'
     """
-    kinds = _Kinds(weights, laplacian, mixing, communication_period)
+    kinds: dict[str, Any] = {"laplacian": laplacian, "mixing": mixing, "communication_period": communication_period}
     try:
-        verdict = stability(algorithm, weights.graph, **kinds.arguments)
+        verdict = stability(algorithm, weights.graph, **kinds, weights=weights)
     except InputError as error:  # a method whose modes do not separate
         return Prediction(None, None, None, str(error))
-    cures = {} if verdict.settles else nearest_stable(algorithm, weights.graph, **kinds.arguments)
+    cures = {} if verdict.settles else nearest_stable(algorithm, weights.graph, **kinds, weights=weights)
     up_to = stable_up_to(algorithm, communication_period=communication_period)
     return Prediction(
         verdict.stable,
@@ -97,7 +98,7 @@ def predict(
         finite_or_none(verdict.tenfold),
         verdict.chatter,
         cures,
-        _suggestion(algorithm, kinds, cures),
+        _suggestion(algorithm, weights.graph, kinds, cures),
     )
 
 
@@ -105,26 +106,12 @@ def predict_ranges(
     algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: int = 1
 ) -> dict[str, tuple[float, float | None]]:
     """Between which values each step size may be changed alone; None for no end within a thousandfold."""
-    kinds = _Kinds(weights, laplacian, mixing, communication_period)
+    kinds: dict[str, Any] = {"laplacian": laplacian, "mixing": mixing, "communication_period": communication_period}
     try:
-        found = stable_range(algorithm, weights.graph, **kinds.arguments)
+        found = stable_range(algorithm, weights.graph, **kinds, weights=weights)
     except InputError:  # the prediction says why
         return {}
     return {key: (low, finite_or_none(high)) for key, (low, high) in found.items()}
-
-
-class _Kinds(NamedTuple):
-    """Where a method is judged."""
-
-    weights: MixingWeights
-    laplacian: str
-    mixing: str
-    communication_period: int
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The same as theory's functions take it."""
-        return {key: value for key, value in self._asdict().items() if key != "weights"}
 
 
 def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: int = 1) -> str:
@@ -132,7 +119,7 @@ def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, commun
     if algorithm.common_start or weights.graph.n == 1:
         return "nobody can disagree"
     if up_to == 0:
-        return f"unstable on every connected graph{_dual_too_strong(algorithm)}"
+        return f"unstable on every connected graph for flat costs{_dual_too_strong(algorithm)}"
     equation, ends = Equation(algorithm), weights.spectrum
     if up_to == math.inf or (equation.matrix == "I−W" and up_to > 2 - 1e-6):  # I−W has no eigenvalue of 2 or more
         return "stable on every connected graph"
@@ -140,27 +127,27 @@ def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, commun
         return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}"
     if isinstance(algorithm, DSGPA) and equation.power_on_direction:
         below = stable_up_to(varied(algorithm, gamma=1.0), communication_period=communication_period)
-        where = f"below {below:.4g}" if below else f"on no connected graph{_dual_too_strong(algorithm)}"
+        where = f"below {below:.4g}" if below else f"on no connected graph for flat costs{_dual_too_strong(algorithm)}"
         return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}"
     return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}"
 
 
 def _dual_too_strong(algorithm: Algorithm) -> str:
     """The reason in the paper's letters, where it is that of the printed order."""
-    h = algorithm.hyperparameters(0)
-    if isinstance(algorithm, DSGPA) and algorithm.dual == "jacobi" and h["eta"] * h["beta"] ** 2 >= h["alpha"]:
-        return f" for flat costs: ηβ² = {h['eta'] * h['beta'] ** 2:.4g} ≥ α = {h['alpha']:.4g}"
+    if isinstance(algorithm, DSGPA) and algorithm.dual_too_strong:
+        h = algorithm.nominal()
+        return f": ηβ² = {h['eta'] * h['beta'] ** 2:.4g} ≥ α = {h['alpha']:.4g}"
     return ""
 
 
-def _suggestion(algorithm: Algorithm, kinds: _Kinds, cures: dict[str, float]) -> str:
+def _suggestion(algorithm: Algorithm, graph: Graph, kinds: dict[str, Any], cures: dict[str, float]) -> str:
     """One change that makes the method stable, with as few digits as will do."""
     for name, value in cures.items():
-        lower = value < schedules.at(getattr(algorithm, name), 0)
+        lower = value < schedules.nominal(getattr(algorithm, name))
         for digits in (2, 4):
             step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
             rounded = (math.floor(0.999 * value / step) if lower else math.ceil(1.001 * value / step)) * step
             changed = varied(algorithm, **{name: float(f"{rounded:.{digits}g}")})
-            if stability(changed, kinds.weights.graph, **kinds.arguments).settles:
+            if stability(changed, graph, **kinds).settles:
                 return f"{name} = {rounded:.{digits}g}"
     return ""

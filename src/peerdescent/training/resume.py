@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def record_in(run: Run, folder: RunFolder) -> None:
     """In rank 0: keep records in a folder, and go on from what it holds."""
     description = dict(run.plan.description)
-    if run.settings.gradients == "measure":
+    if description["gradients"] == "measure":
         description["gradients"] = run.strategy  # what was measured is kept when the run is resumed
     digest = fingerprint(description, start=run.start_digest)
     run.group.broadcast_object(digest)
