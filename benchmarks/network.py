@@ -4,8 +4,8 @@ python benchmarks/network.py            # as root; no limit and 100 Mbit, on a r
 
 The exchange is DSGPA's (one vector to each neighbour) against one all_reduce of the same vector; the step is a whole
 iteration of `optim.DSGPA` against DistributedDataParallel with SGD. Hidden is the fraction of the exchange that
-overlaps with computation, (local + exchange − step) / exchange; it cannot exceed local / exchange, so it is meaningful only with
-the larger batch. The four processes share the CPUs of this machine.
+overlaps with computation, (local + exchange − step) / exchange; it cannot exceed local / exchange, so it is
+meaningful only with the larger batch. The four processes share the CPUs of this machine.
 """
 
 from __future__ import annotations

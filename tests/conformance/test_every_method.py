@@ -205,7 +205,7 @@ def test_equals_its_transcription(name: str, spec: str) -> None:
     for family in (noisy_quadratic, minibatch_logistic):
         problem, gradient = family(graph.n)
         expected = transcription(start(graph.n), L, W, gradient, ITERATIONS, **keywords)[-1]
-        # Bounded, or agreement to a share of the largest entry would say little.
+        # Bounded: otherwise a tolerance relative to the largest entry would mean little.
         assert np.abs(expected).max() < 20
         for kernel in ("plain", "compiled"):
             result = peerdescent.train(

@@ -163,14 +163,14 @@ def follow(method: Algorithm, spec: str, iterations: int, seed: int = 0) -> list
         MixingWeights.build(graph, "metropolis", "metropolis", method), torch.float64, torch.device("cpu")
     )
     update = make_update(method, initial_state(method, x), network, "plain")
-    seen = []
+    states = []
     for k in range(iterations):
         update.begin(k)
         update.gradient.copy_(torch.from_numpy(stream(seed, "g", 0, k).standard_normal(x.shape)))
         update.finish(k)
         kept = {**update.state, "gradient": update.gradient}
-        seen.append({name: array.numpy().copy() for name, array in kept.items()})
-    return seen
+        states.append({name: array.numpy().copy() for name, array in kept.items()})
+    return states
 
 
 @given(

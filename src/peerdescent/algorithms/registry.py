@@ -36,7 +36,7 @@ PRESETS = MappingProxyType(_PRESETS)
 """Every registered method, in the order of registration."""
 _ALIASES: dict[str, str] = {}
 ALIASES = MappingProxyType(_ALIASES)
-"""Other names of registered methods, and the name each one stands for."""
+"""Other names of registered methods, and the name that each one resolves to."""
 
 
 def register(name: str, kind: type[Algorithm], summary: str = "", aliases: Sequence[str] = (), **values: Any) -> None:
