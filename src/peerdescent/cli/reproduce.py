@@ -1,4 +1,4 @@
-"""`peerdescent reproduce`: the paper's experiments, every number beside the printed one, one report."""
+"""`peerdescent reproduce`: run the experiments of the paper and compare every number with the printed one."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_st
 EPILOG = (
     "Examples: `peerdescent reproduce all --seeds 3` · `peerdescent reproduce nn --reading text` · "
     "`peerdescent reproduce cnn --budget 0.05` (a twentieth of the iterations, to try it out) · "
-    "`peerdescent reproduce speedup` and `heterogeneous-data` (what the paper does not test; `all` takes their verdicts from "
-    "the same folder). "
-    "Stop it at any moment; the same command goes on where it was."
+    "`peerdescent reproduce speedup` and `heterogeneous-data` (not tested in the paper; `all` includes their verdicts "
+    "if they ran in the same folder). "
+    "You can stop it at any time; the same command resumes."
 )
 
 
 def reproduce(
     what: Annotated[
         Literal["nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data"],
-        typer.Argument(help="Which experiment of the paper, or which of the two that it lacks."),
+        typer.Argument(help="An experiment of the paper, or one of two additional ones."),
     ],
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, …")] = 3,
     reading: Annotated[
-        Literal["code", "text"], typer.Option(help="As the authors' earlier code, or the text, has it.")
+        Literal["code", "text"], typer.Option(help="Follow the authors' earlier code, or the text of the paper.")
     ] = "code",
     out: Annotated[
-        Path | None, typer.Option(help="Where records and report go; runs/reproduce-READING unless given.")
+        Path | None, typer.Option(help="Folder for runs and report; runs/reproduce-READING by default.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs side by side, one thread each; all processors unless given.")
+        int | None, typer.Option(help="Parallel runs, one thread each; one per processor by default.")
     ] = None,
     budget: Annotated[float, typer.Option(help="Fraction of the iterations.")] = 1.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Run the paper's experiments and set every number beside the printed one."""
+    """Run the experiments of the paper and compare every number with the printed one."""
     check_integer("seeds", seeds, 1)
     if not 0 < budget <= 1:
         raise InputError(f"budget = {budget}: expected a number above 0 and at most 1.")
@@ -103,10 +103,10 @@ def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, 
 def _results(
     studies: list[Study], seeds: int, budget: float, out: Path, jobs: int, console: Console
 ) -> dict[str, dict[str, LineResult]]:
-    """Run what is not finished yet, and read what came out."""
+    """Run what is not finished yet, and read the results."""
     todo = [part for study in studies for part in parts(study, seeds, budget)]
     if any(part.experiment.problem == "mnist-cnn" for part in todo):
-        fetch("mnist", announce=lambda text: console.print(text, markup=False))  # once, before all workers want it
+        fetch("mnist", announce=lambda text: console.print(text, markup=False))  # once, before all workers need it
     _run(todo, out, jobs, console)
     return {study.name: collect(study, todo, out) for study in studies}
 
@@ -119,7 +119,7 @@ def _run(
     work: pool.Work[Part] | None = None,
     done: Callable[[Part, Path], bool] | None = None,
 ) -> None:
-    """One line of progress per study."""
+    """Run the parts in parallel, with one progress bar per study."""
     bar = Progress(
         TextColumn("{task.description:<8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(compact=True), console=console, disable=console.quiet,

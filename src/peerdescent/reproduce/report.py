@@ -1,4 +1,4 @@
-"""The reproduction's report: one page, figures for a paper, tables in three formats, the claims with verdicts."""
+"""The report of the reproduction: one page, figures for a paper, tables in three formats, claims with verdicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = ("method", "paper (%)", "ours (%)", "seeds", "loss", "verdict", "why")
 
 
 def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: Path, command: str) -> Path:
-    """All files of the report below `out`; returns the page's path."""
+    """Write all files of the report below `out`; return the path of the page."""
     judged = [(claim, claim.judge(results)) for claim in CLAIMS]
     claims = [Claim(claim.text, claim.how, verdict.word, verdict.reason) for claim, verdict in judged]
     chapters = [_chapter(study, results[study.name]) for study in studies]
@@ -32,7 +32,7 @@ def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: 
 
 
 def _additional_claims(out: Path) -> list[Claim]:
-    """The claims that need studies beyond the paper's own, as far as these were run into the same folder."""
+    """Return the claims that need additional studies, with verdicts if these ran in the same folder."""
     found: list[Claim] = []
     for study, text in ADDITIONAL_CLAIMS.items():
         missing = [Claim(text, f"`reproduce {study}`.", NOT_TESTABLE, f"`reproduce {study}` was not run")]
@@ -47,7 +47,7 @@ def _chapter(study: Study, results: Results) -> writing.Chapter:
 
 
 def accuracy_table(study: Study, results: Results) -> TableBlock:
-    """The paper's table with our numbers and verdicts, and the lines that explain differences."""
+    """Return the table of the paper with our numbers and verdicts, and the lines that explain differences."""
     rows = [_row(label, results) for label in results]
     note = "Ours: mean ± standard deviation over the seeds, test accuracy of the averaged model."
     return TableBlock(f"Test accuracy after {_last(results):,} iterations", COLUMNS, rows, note)
@@ -93,7 +93,7 @@ def _section(study: Study, results: Results) -> Section:
 
 
 def curves(study: Study, results: Results) -> Figure:
-    """Mean curves over the seeds, without the lines that explain others."""
+    """Draw mean curves over the seeds, without the lines that explain others."""
     shown = {label: result.runs for label, result in results.items() if not result.line.explains}
     shown = {label: runs for label, runs in shown.items() if all(len(run) for run in runs)}
     if study.name == "nn":

@@ -1,4 +1,4 @@
-"""What the study of the linear speedup found: slopes with verdicts, figures, one page."""
+"""The report on the linear speedup: slopes with verdicts, figures, one page."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from peerdescent.reproduce.speedup import QUANTITIES, Fit, Setting, across, coun
 
 TITLE = "The linear speedup of DSGPA-F-PB, measured"
 RULE = (
-    "A promise holds unless the fitted slope is shallower than promised beyond its 95 % interval: bounds may be "
-    "beaten. The rule was fixed before the runs; that only T > n³ counts, after a look at a shortened trial; "
+    "A bound holds unless the fitted slope is shallower than promised by more than its 95 % interval; steeper slopes "
+    "are allowed. The rule was fixed before the runs; that only T > n³ counts, after a look at a shortened trial; "
     "T was cut to two decades to save time after some runs had ended; 64 agents with T = 300,000 came last."
 )
 COLUMNS = (
@@ -31,19 +31,19 @@ WHOSE = {"theorem": "Theorem 1's parameters", "practical": "practical parameters
 DATA = {"iid": "IID data", "heterogeneous": "heterogeneous data"}
 COST = (
     "Costs are f_i(x) = ½‖x − c_i‖² + ½ Σ_j (1 − cos 2x_j) in 20 dimensions (`ripples`), with Gaussian gradient noise "
-    "of variance 1 per entry; c_i = 0 for IID data, skewed centres of variance about 1 for heterogeneous data. Agents are "
-    "the corners of a hypercube with Metropolis weights and start from the same point. η = √(n/T)."
+    "of variance 1 per entry; c_i = 0 for IID data, skewed centres of variance about 1 for heterogeneous data. Agents "
+    "are the corners of a hypercube with Metropolis weights and start from the same point. η = √(n/T)."
 )
 
 
 def write_report(settings: Sequence[Setting], out: Path, command: str) -> Path:
-    """All files of the report below `out`; returns the page's path."""
+    """Write all files of the report below `out`; return the path of the page."""
     chapters = [_chapter(parameters, settings) for parameters in WHOSE]
     return writing.write(out, TITLE, command, RULE, claims(settings), [c for c in chapters if c.figures])
 
 
 def claims(settings: Sequence[Setting]) -> list[Claim]:
-    """One claim per promise, kind of parameters and kind of data; it holds if it does for every γ."""
+    """Return one claim per bound, parameters and data; a claim holds if it holds for every γ."""
     found = []
     for parameters, whose in WHOSE.items():
         for data in dict.fromkeys(setting.data for setting in settings):
@@ -62,17 +62,17 @@ def claims(settings: Sequence[Setting]) -> list[Claim]:
 
 
 def slopes(settings: Sequence[Setting]) -> TableBlock:
-    """Every fit with its verdict."""
+    """Return every fit with its verdict."""
     rows = [_row(setting, fit) for setting in settings for fit in setting.fits.values()]
     note = (
         "n^ and T^ are the exponents of n and of T in a fit of both; the promise is −0.5 each, and 1 and −1. "
-        "Points with T ≤ n³, of which Theorem 1 does not speak, are drawn hollow and left out of the fits."
+        "Points with T ≤ n³, to which Theorem 1 does not apply, are drawn hollow and excluded from the fits."
     )
     return TableBlock("Fitted slopes", COLUMNS, rows, f"{note} {_left_out(settings)}".strip())
 
 
 def _left_out(settings: Sequence[Setting]) -> str:
-    """A method that diverges keeps no promise, and a slope through its other points hides it."""
+    """Return a note on diverged points, which a slope through the other points would hide."""
     count = sum(setting.diverged for setting in settings)
     return f"Points with T > n³ that diverged and are in no fit: {count}." if count else ""
 
@@ -102,7 +102,7 @@ def _chapter(parameters: str, settings: Sequence[Setting]) -> writing.Chapter:
 
 
 def _figure(settings: Sequence[Setting], title: str) -> Figure:
-    """Above the gradient against nT, below the disagreement against T/n; one column per γ."""
+    """Draw the gradient against nT above, the consensus error against T/n below; one column per γ."""
     figure = Figure(figsize=(3.6 * len(settings) + 0.6, 6.6), layout="constrained")
     axes = figure.subplots(2, len(settings), squeeze=False, sharey="row", sharex="row")
     sizes = sorted({cell.agents for setting in settings for cell in setting.cells})

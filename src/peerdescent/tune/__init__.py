@@ -1,4 +1,4 @@
-"""Good parameters for several methods at an equal budget: where to seek, how, what came out and what it cost."""
+"""Tune the hyperparameters of several methods with equal budgets, and report results and costs."""
 
 from peerdescent.tune.results import Tuned, Tuning
 from peerdescent.tune.search import Budget

@@ -1,4 +1,4 @@
-"""A tuning's files: the tuned experiment, tables, a figure, all numbers as JSON, and a page in Markdown."""
+"""The files of a tuning: the tuned experiment, tables, a figure, all numbers as JSON, and a page in Markdown."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from peerdescent.runs.folder import environment
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning
 
 QUANTITIES = {"loss": ("loss", 1.0), "accuracy": ("accuracy (%)", 100.0)}
-"""How numbers are called, and what they are multiplied by."""
+"""The names of the metrics, and their factors."""
 WIDE = 5.0
-"""Recovery further apart than by this factor are drawn on a logarithmic axis."""
+"""Losses that differ by more than this factor are drawn on a logarithmic axis."""
 
 
 def write_report(tuning: Tuning, out: Path, command: str) -> None:
-    """All files of the report, in the tuning's folder."""
+    """Write all files of the report into the folder of the tuning."""
     write_atomically(out / "tuned.toml", toml.dumps(tuned_experiment(tuning)))
     write_atomically(out / "results.json", (json.dumps(as_data(tuning), indent=2) + "\n").encode())
     write_atomically(out / "table.csv", _csv(tuning).encode())
@@ -38,7 +38,7 @@ def write_report(tuning: Tuning, out: Path, command: str) -> None:
 
 
 def tuned_experiment(tuning: Tuning) -> dict[str, Any]:
-    """The experiment with the best values of every method (its own where none did better), ready for TOML."""
+    """Return the experiment with the best values of every method (its own values if none are better), for TOML."""
     experiment = tuning.experiment
     keys = experiment.resolved(*experiment.algorithms)
     for one in tuning.methods:
@@ -47,7 +47,7 @@ def tuned_experiment(tuning: Tuning) -> dict[str, Any]:
 
 
 def outcome_table(tuning: Tuning) -> TableBlock:
-    """Each method at its best beside its own values, on the fresh seeds."""
+    """Return the results of the best and the own values of each method on the fresh seeds."""
     metric, seeds = tuning.budget.metric, len(tuning.fresh_seeds)
     shown = [key for key in QUANTITIES if any(math.isfinite(one.own_ends.mean(key)) for one in tuning.methods)]
     columns = ["method", "tuned values"]
@@ -60,13 +60,13 @@ def outcome_table(tuning: Tuning) -> TableBlock:
 
 
 def values_table(tuning: Tuning, which: Literal["tuned", "own"]) -> TableBlock:
-    """The values of each method, as they are written on the command line."""
+    """Return the values of each method, as on the command line."""
     rows = [[one.name, values(one.best if which == "tuned" else one.own)] for one in tuning.methods]
     return TableBlock("", ("method", f"{which} values"), rows)
 
 
 def cost_table(tuning: Tuning) -> TableBlock:
-    """What each method's trials took."""
+    """Return the cost of the trials of each method."""
     rows = [[one.name, str(one.rejected), *_cost(one.cost)] for one in tuning.methods]
     rows.append(["all trials", str(sum(one.rejected for one in tuning.methods)), *_cost(tuning.searching)])
     rows.append(["fresh seeds", ABSENT, *_cost(tuning.measuring)])
@@ -75,7 +75,7 @@ def cost_table(tuning: Tuning) -> TableBlock:
 
 
 def verdict(tuning: Tuning) -> str:
-    """How many methods tuning has improved, in one sentence."""
+    """Return the number of methods that tuning improved, as a sentence."""
     which = "lower mean loss" if tuning.budget.metric == "loss" else "higher mean accuracy"
     return (
         f"Tuned values are better for {len(tuning.better)} of {len(tuning.methods)} methods: {which} over "
@@ -84,7 +84,7 @@ def verdict(tuning: Tuning) -> str:
 
 
 def page(tuning: Tuning, command: str) -> str:
-    """The whole report in Markdown."""
+    """Return the report in Markdown."""
     experiment, budget = tuning.experiment, tuning.budget
     batch = experiment.batch_size
     samples = f"{batch} sample{'s' * (batch > 1)}" if batch else "its whole shard"
@@ -106,7 +106,7 @@ def page(tuning: Tuning, command: str) -> str:
 
 
 def as_data(tuning: Tuning) -> dict[str, Any]:
-    """Every number, for other programs."""
+    """Return all numbers, for other programs."""
     methods = {
         one.name: {
             "tuned": {"values": one.best, **_plain(one.best_ends)},
@@ -125,7 +125,7 @@ def as_data(tuning: Tuning) -> dict[str, Any]:
 
 
 def figure(tuning: Tuning) -> Figure:
-    """A line per method from its own values' result to the tuned values', with one standard deviation."""
+    """Draw a line per method from the result of its own values to that of the tuned values, ± one deviation."""
     keys = [key for key in QUANTITIES if any(math.isfinite(one.own_ends.mean(key)) for one in tuning.methods)]
     size = (4.6 * max(1, len(keys)) + 1.2, 0.32 * len(tuning.methods) + 1.6)
     drawn = Figure(figsize=size, layout="constrained")
@@ -158,7 +158,7 @@ def _panel(axes: Axes, tuning: Tuning, key: str) -> None:
 
 
 def _points(ends: Sequence[Ends | None], key: str, scale: float) -> tuple[list[float], list[float]]:
-    """Means, NaN where there is none, and deviations."""
+    """Return means, NaN if there is none, and deviations."""
     means = [math.nan if one is None else scale * one.mean(key) for one in ends]
     spreads = [0.0 if one is None else scale * one.deviation(key) for one in ends]
     middles = [mean if math.isfinite(mean) else math.nan for mean in means]
@@ -166,7 +166,7 @@ def _points(ends: Sequence[Ends | None], key: str, scale: float) -> tuple[list[f
 
 
 def show(ends: Ends | None, key: str) -> str:
-    """Mean ± standard deviation over the seeds."""
+    """Return mean ± standard deviation over the seeds."""
     if ends is None:
         return ABSENT
     if not math.isfinite(ends.mean(key)):
@@ -178,7 +178,7 @@ def show(ends: Ends | None, key: str) -> str:
 
 
 def change(one: Tuned, metric: str) -> str:
-    """By how much the mean has changed: the loss in percent, the accuracy in points."""
+    """Return the change of the mean: in percent for the loss, in points for the accuracy."""
     if one.best_ends is None:
         return "every trial diverged" if one.trials else "no stable setting was found"
     if one.best == one.own:
@@ -190,7 +190,7 @@ def change(one: Tuned, metric: str) -> str:
 
 
 def values(options: Mapping[str, Any] | None) -> str:
-    """Values as they are written on the command line."""
+    """Return values as on the command line."""
     return ABSENT if options is None else " ".join(f"{key}={value}" for key, value in options.items())
 
 
@@ -212,7 +212,7 @@ def _plain(ends: Ends | None) -> dict[str, Any]:
 
 
 def _csv(tuning: Tuning) -> str:
-    """One line per method, numbers in full."""
+    """Return one line per method, with full precision."""
     rows = []
     for one in tuning.methods:
         row: dict[str, Any] = {"method": one.name, "tuned": values(one.best), "own": values(one.own)}

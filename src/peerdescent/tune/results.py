@@ -1,4 +1,4 @@
-"""What tuning found: each method at its best and with its own values, on fresh seeds, and what it cost."""
+"""The results of a tuning: every method with its best and its own values on fresh seeds, and the cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from peerdescent.tune.search import Budget
 
 @dataclass(frozen=True)
 class Ends:
-    """How the runs of one setting ended, a number for each seed: NaN where it diverged or does not exist.
+    """The final metrics of one setting, one number per seed; NaN if the run diverged or the metric does not exist.
 
     >>> Ends([0.5, math.nan], [0.9, math.nan]).mean("loss")
     inf
@@ -27,32 +27,32 @@ class Ends:
     accuracy: Sequence[float]
 
     def mean(self, key: str) -> float:
-        """The mean over the seeds; where one of them diverged, infinite for the loss and NaN for the accuracy."""
+        """Return the mean over the seeds; if one diverged, infinity for the loss and NaN for the accuracy."""
         values = getattr(self, key)
         if key == "loss" and any(math.isnan(value) for value in values):
             return math.inf
         return statistics.fmean(values)
 
     def deviation(self, key: str) -> float:
-        """The standard deviation over the seeds; 0 for one seed, NaN if one of them diverged."""
+        """Return the standard deviation over the seeds; 0 for one seed, NaN if one diverged."""
         values = getattr(self, key)
         if not all(map(math.isfinite, values)):
             return math.nan
         return statistics.stdev(values) if len(values) > 1 else 0.0
 
     def scores(self, metric: str) -> list[float]:
-        """The metric as numbers of which the smaller are the better, infinite where a run diverged."""
+        """Return the metric as scores: lower is better, infinite if a run diverged."""
         values = getattr(self, metric)
         return [math.inf if math.isnan(value) else value if metric == "loss" else -value for value in values]
 
     def score(self, metric: str) -> float:
-        """The mean of the scores."""
+        """Return the mean of the scores."""
         return statistics.fmean(self.scores(metric))
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What runs took: their number, iterations, stochastic gradients (one per agent and iteration) and seconds."""
+    """The cost of runs: their number, iterations, stochastic gradients (one per agent and iteration) and seconds."""
 
     runs: int = 0
     iterations: int = 0
@@ -65,27 +65,27 @@ class Cost:
 
 @dataclass(frozen=True)
 class Tuned:
-    """One method: its own values, the best that were found, and how both did on fresh seeds."""
+    """One method: its own values, the best values found, and their results on fresh seeds."""
 
     name: str
     own: Mapping[str, Any]
     own_ends: Ends
     best: Mapping[str, Any] | None
-    """None if every trial of the last round diverged, or none was stable."""
+    """None if no trial of the last round was stable and finite."""
     best_ends: Ends | None
     trials: int
-    """Settings that were tried, with repeats at other lengths."""
+    """The number of trials, including repeats at other lengths."""
     rejected: int
-    """Settings that were left out as unstable, without a run."""
+    """The number of points rejected as unstable, without a run."""
     cost: Cost
-    """What the trials took."""
+    """The cost of the trials."""
 
     def better(self, metric: str) -> bool:
-        """Whether the tuned values have the better mean on the fresh seeds."""
+        """Return whether the tuned values have the better mean on the fresh seeds."""
         return self.best_ends is not None and self.best_ends.score(metric) < self.own_ends.score(metric)
 
     def seeds_better(self, metric: str) -> int:
-        """On how many of the fresh seeds the tuned values did better."""
+        """Return the number of fresh seeds on which the tuned values are better."""
         if self.best_ends is None:
             return 0
         pairs = zip(self.best_ends.scores(metric), self.own_ends.scores(metric), strict=True)
@@ -94,7 +94,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a whole tuning was, and what it found."""
+    """The settings and results of a tuning."""
 
     experiment: Experiment
     budget: Budget
@@ -102,27 +102,27 @@ class Tuning:
     fresh_seeds: Sequence[int]
     methods: Sequence[Tuned]
     measuring: Cost
-    """What the runs with fresh seeds took, tuned and own values together."""
+    """The cost of the runs with fresh seeds, with tuned and own values."""
 
     @property
     def better(self) -> list[str]:
-        """The methods that tuning has improved."""
+        """The methods that tuning improved."""
         return [one.name for one in self.methods if one.better(self.budget.metric)]
 
     @property
     def searching(self) -> Cost:
-        """What all trials took."""
+        """The cost of all trials."""
         return sum((one.cost for one in self.methods), Cost())
 
 
 def read_ends(folders: Sequence[Path]) -> Ends:
-    """How the runs in these folders ended."""
+    """Read the final metrics of the runs in these folders."""
     rows = [_summary(folder) for folder in folders]
     return Ends([_number(row, "loss") for row in rows], [_number(row, "accuracy") for row in rows])
 
 
 def read_cost(folders: Sequence[Path], agents: int) -> Cost:
-    """What the runs in these folders took; one that diverged took what it had done by then."""
+    """Read the cost of the runs in these folders, until they diverged if they did."""
     rows = [_summary(folder) for folder in folders]
     iterations = sum(int(row["iteration"]) for row in rows)
     return Cost(len(rows), iterations, iterations * agents, sum(float(row["seconds"]) for row in rows))
