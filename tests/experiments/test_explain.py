@@ -153,7 +153,7 @@ def test_an_unstable_run_warns_and_a_strict_one_is_refused(
     assert call(monkeypatch, "run", *UNSTABLE, "--out", str(tmp_path / "b"), "--strict") == 2
     said = capsys.readouterr().err
     assert said.startswith("peerdescent: dsgpa-f is unstable on this graph")
-    assert "would cure it" in said
+    assert "would make it stable" in said
     assert not (tmp_path / "b").exists()
 
 
@@ -171,7 +171,7 @@ def test_infeasible_requests_get_a_sentence(
     assert call(monkeypatch, "explain", "--graph", f"file:{pieces}") == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "falls into 2 parts" in said
+    assert "it has 2 parts" in said
 
 
 def test_ranges_and_cures_of_every_step_size(

@@ -116,7 +116,7 @@ def test_averages_are_those_of_every_iterate(iterations: int, tolerance: float) 
 
 def test_a_hypercube_needs_a_power_of_two() -> None:
     assert speedup.graph_of(1).n == 1
-    with pytest.raises(InputError, match="corners"):
+    with pytest.raises(InputError, match="power of two"):
         speedup.graph_of(6)
 
 

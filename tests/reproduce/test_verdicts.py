@@ -35,14 +35,14 @@ def test_a_number_is_reproduced_within_a_point_or_two_standard_errors(finals: tu
     assert verdict("A", {"A": result("A", *finals, paper=92.0)}).word == word
 
 
-def test_a_difference_is_explained_by_the_line_that_meets_the_number() -> None:
+def test_a_difference_is_explained_by_the_line_that_matches_the_number() -> None:
     lines = {
         "A": result("A", 97.0, paper=92.0),
         "far": result("far", 80.0, explains="A", cause="a bad idea"),
         "near": result("near", 92.3, explains="A", cause="less communication"),
     }
     reason = verdict("A", lines).reason
-    assert "less communication: 92.30 %, which meets the printed number" in reason
+    assert "less communication: 92.30 %, which matches the printed number" in reason
 
 
 def test_a_line_without_a_printed_number_cannot_be_judged() -> None:
@@ -97,7 +97,7 @@ def test_best_on_the_cnn_needs_accuracy_and_loss() -> None:
 
 def test_claims_that_need_no_runs() -> None:
     assert claims.gamma_one_is_plain({}).word == "reproduced"
-    assert claims.only_x_is_shared({}).word == "reproduced"
+    assert claims.only_x_is_sent({}).word == "reproduced"
 
 
 def test_claims_of_a_study_that_was_not_run_are_not_testable() -> None:

@@ -225,5 +225,5 @@ def test_a_finished_run_can_be_resumed_by_other_processes(tmp_path: Path) -> Non
 
 def test_another_experiment_is_rejected_by_all(tmp_path: Path) -> None:
     process_runs.one_run(None, out=tmp_path / "a")
-    with pytest.raises(PeerdescentError, match="another experiment"):
+    with pytest.raises(PeerdescentError, match="another run"):
         process_runs.in_processes(2, [{"out": tmp_path / "a", "resume": True, "seed": 9}])

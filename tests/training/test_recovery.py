@@ -104,7 +104,7 @@ def test_the_records_are_those_of_the_survivors(place: int, survived: list[Resul
 
 def test_a_disconnected_graph_stops_with_a_checkpoint_and_lost_agents_come_back(tmp_path: Path) -> None:
     chosen = {"graph": "path:3", "method": "d2", "dtype": "float64", "iterations": 40, "out": tmp_path / "a"}
-    with pytest.warns(UserWarning, match="lost agent 1"), pytest.raises(PeerdescentError, match="falls apart"):
+    with pytest.warns(UserWarning, match="lost agent 1"), pytest.raises(PeerdescentError, match="no longer connected"):
         process_runs.in_processes(3, [{**chosen, "on_loss": "continue", "kill": ["1@25"]}])
     manifest = json.loads(next((tmp_path / "a" / "checkpoints").glob("*/manifest.json")).read_text())
     assert (manifest["lost"], manifest["iteration"]) == ([1], 20)

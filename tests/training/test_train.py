@@ -172,11 +172,11 @@ def test_numpy_numbers_are_welcome(tmp_path: Path) -> None:
 def test_a_measured_choice_is_written_down_and_kept_on_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = logistic_nonconvex(agents=3, samples=60)
     chosen: dict[str, Any] = {"batch_size": 4, "gradients": "measure", "out": tmp_path / "a"}
-    monkeypatch.setattr(gradients, "_measure", lambda problem, x, size, strategy: float(strategy == "stacked"))
+    monkeypatch.setattr(gradients, "_measure", lambda problem, x, size, strategy: 1.0 + (strategy == "stacked"))
     first = train(problem, "ring:3", "d-sgd-1", iterations=3, **chosen)
     assert first.gradients.startswith("loop (measured")
     assert 'gradients = "loop"' in (tmp_path / "a" / "experiment.toml").read_text()
-    monkeypatch.setattr(gradients, "_measure", lambda problem, x, size, strategy: float(strategy == "loop"))
+    monkeypatch.setattr(gradients, "_measure", lambda problem, x, size, strategy: 1.0 + (strategy == "loop"))
     again = train(problem, "ring:3", "d-sgd-1", iterations=6, **chosen, resume=True)
     assert again.gradients == "loop (as asked)"
 

@@ -1,1 +1,1 @@
-"""The paper, reproduced: its experiments as data, run side by side, judged, reported."""
+"""The reproduction of the paper: its experiments as data, parallel runs, verdicts, a report."""

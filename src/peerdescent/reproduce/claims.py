@@ -1,4 +1,4 @@
-"""What the paper claims in words: each claim, how it is tested, and what came out."""
+"""The claims of the paper, how each is tested, and the verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peerdescent.tracing.recording import vectors_sent
 from peerdescent.training.train import train
 
 SAME_SPEED = 1.25
-"""Two methods are as fast as each other if they need iterations within this factor."""
+"""Two methods are equally fast if their numbers of iterations differ by at most this factor."""
 LEVELS = (0.5, 0.3)
 NOT_ACCELERATED = ("DSGPA-T", "DSGPA-F", "D-SGD-1", "D-SGD-2", "D²", "D-SGT-1", "D-SGT-2")
 ACCELERATED = ("DM-SGD", "D-ASG")
@@ -24,16 +24,16 @@ Studies = Mapping[str, Results]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper and its test."""
+    """A claim of the paper and its test."""
 
     text: str
     how: str
     test: Callable[[Studies], Verdict]
     needs: str = ""
-    """The study whose runs it is tested on."""
+    """The study whose runs the test uses."""
 
     def judge(self, studies: Studies) -> Verdict:
-        """The verdict; not testable if its study was not run."""
+        """Return the verdict; not testable if the study did not run."""
         if self.needs and self.needs not in studies:
             return Verdict(NOT_TESTABLE, f"`reproduce {self.needs}` was not run")
         if self.needs and any(result.shortened for result in studies[self.needs].values()):
@@ -42,7 +42,7 @@ class Claim:
 
 
 def faster_than_plain(studies: Studies) -> Verdict:
-    """T-PB reaches both levels before every method that is not accelerated."""
+    """T-PB reaches both levels before every non-accelerated method."""
     nn = studies["nn"]
     slower = [
         name for name in NOT_ACCELERATED if any(nn[name].reaches(r) <= nn["DSGPA-T-PB"].reaches(r) for r in LEVELS)
@@ -61,7 +61,7 @@ def as_fast_as_momentum(studies: Studies) -> Verdict:
     ours = {r: nn["DSGPA-T-PB"].reaches(r) for r in LEVELS}
     ratios = {f"{name}, R < {r}": ours[r] / nn[name].reaches(r) for name in ACCELERATED for r in LEVELS}
     if not all(math.isfinite(ratio) for ratio in ratios.values()):
-        return Verdict(NOT_REPRODUCED, f"the risk does not get below {min(LEVELS)} in these runs")
+        return Verdict(NOT_REPRODUCED, f"the risk does not fall below {min(LEVELS)} in these runs")
     shown = "; ".join(f"{name}: {ratio:.1f}×" for name, ratio in ratios.items())
     word = REPRODUCED if max(ratios.values()) <= SAME_SPEED else NOT_REPRODUCED
     return Verdict(word, f"iterations of T-PB over those of {shown}")
@@ -89,13 +89,13 @@ def best_on_cnn(studies: Studies) -> Verdict:
 
 
 def gamma_matters(studies: Studies) -> Verdict:
-    """What γ does with 50 agents; the paper has curves only, so there is nothing to hold it against."""
+    """The effect of γ with 50 agents; the paper has only curves, so there is no number to compare with."""
     shown = "; ".join(f"{label}: {result.accuracy:.2f} %" for label, result in studies["gamma"].items())
     return Verdict(NOT_TESTABLE, f"the paper's curves are lost and it prints no number; here: {shown}")
 
 
 def gamma_one_is_plain(studies: Studies) -> Verdict:
-    """γ = 1 gives the trajectory of DSGPA-F, bit by bit."""
+    """γ = 1 gives bitwise the trajectory of DSGPA-F."""
     problem = quadratic(agents=5, dimension=20, noise=0.1)
     values = {"eta": 0.05, "alpha": 2.0, "beta": 1.0}
     ends = [
@@ -108,15 +108,15 @@ def gamma_one_is_plain(studies: Studies) -> Verdict:
     )
 
 
-def only_x_is_shared(studies: Studies) -> Verdict:
-    """One vector per edge and iteration."""
+def only_x_is_sent(studies: Studies) -> Verdict:
+    """One vector per edge and iteration is sent."""
     sent = {name: vectors_sent(algorithms.make(name)) for name in ("dsgpa-f-pb", "dsgpa-t-pb", "dm-sgd")}
     word = REPRODUCED if sent["dsgpa-f-pb"] == sent["dsgpa-t-pb"] == 1 else NOT_REPRODUCED
     return Verdict(word, f"vectors sent per edge and iteration: {sent['dsgpa-f-pb']} (DM-SGD: {sent['dm-sgd']})")
 
 
 def all_do_well(studies: Studies) -> Verdict:
-    """Every distributed method's accuracy is in the printed range, less the tolerance."""
+    """The accuracy of every distributed method is in the printed range, within the tolerance."""
     nn = {label: r for label, r in studies["nn"].items() if r.line.paper is not None and label != "C-SGD"}
     low = {label: r.accuracy for label, r in nn.items() if not r.accuracy >= 90.44 - r.tolerance()}
     worst = ", ".join(f"{label} {value:.2f} %" for label, value in low.items())
@@ -139,14 +139,14 @@ CLAIMS = (
     Claim("“When γ = 1, the proposed algorithm is the same as DSGPA-F.”", "two runs, compared bit by bit.",
           gamma_one_is_plain),
     Claim("“Only the primal variable is shared with its neighbors.”", "counting vectors on one step.",
-          only_x_is_shared),
+          only_x_is_sent),
 )  # fmt: skip
 
 ADDITIONAL_CLAIMS = {
     "speedup": "A linear speedup O(1/√(nT)) for general nonconvex costs.",
     "heterogeneous-data": "Theorem 1 does not require IID data.",
 }
-"""Claims that no experiment of the paper tests, by the study that does."""
+"""Claims that no experiment of the paper tests, by the study that tests them."""
 
 
 def _k(iterations: float) -> str:

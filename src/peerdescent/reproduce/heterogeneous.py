@@ -1,4 +1,4 @@
-"""Heterogeneous data: what the powerball costs there, what the exact variant repairs, and where it does not."""
+"""Heterogeneous data: the bias of powered gradients, and where the exact variant removes it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ PLAIN = "DSGPA-F, γ = 1"
 GAMMAS = ("0.7", "0.5", "0")
 BASELINES = ("D-SGD-1", "DM-SGD", "D²", "D-SGT-1", "C-SGD")
 WORSE = 1.1
-"""The factor from which a loss counts as worse."""
+"""A loss counts as worse above this factor."""
 COLUMNS = ("method", "loss", "test accuracy (%)", "‖∇f(x̄)‖", "consensus error", "seeds")
 
 
 def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: Path, command: str) -> Path:
-    """All files of the report below `out`; returns the page's path."""
+    """Write all files of the report below `out`; return the path of the page."""
     chapters = [_chapter(study, results[study.name]) for study in studies]
     titles = {study.name: study.title for study in studies}
     return writing.write(out, TITLE, command, RULE, claims({titles[n]: r for n, r in results.items()}), chapters)
 
 
 def claims(results: Mapping[str, Results]) -> list[Claim]:
-    """What is said of heterogeneous data, over all settings (by title) and powers."""
+    """Return the claims about heterogeneous data, over all settings (by title) and powers."""
     pairs = [(title, gamma) for title in results for gamma in GAMMAS]
     powered = {(t, g): results[t][f"PB, γ = {g}"] for t, g in pairs}
     exact = {(t, g): results[t][f"PB-exact, γ = {g}"] for t, g in pairs}
@@ -58,7 +58,7 @@ Pairs = Mapping[tuple[str, str], LineResult]
 
 
 def _compared(text: str, ours: Pairs, others: Pairs) -> Claim:
-    """Reproduced if the loss is no worse anywhere; the evidence names every setting where it is."""
+    """Judge a claim: reproduced if the loss is worse in no setting; the evidence names the settings where it is."""
     worse = [key for key in ours if _loss(ours[key]) > WORSE * _loss(others[key])]
     if not worse:
         return Claim(text, "final training loss.", REPRODUCED, f"no worse in all {len(ours)} settings")
@@ -101,7 +101,7 @@ def _best(results: Sequence[LineResult]) -> LineResult:
 
 
 def _loss(result: LineResult) -> float:
-    """The final loss; a method that diverged is worse than any."""
+    """Return the final loss; infinite if the method diverged."""
     return result.loss if math.isfinite(result.loss) else math.inf
 
 

@@ -1,4 +1,4 @@
-"""The reproduction's report: one page, figures for a paper, tables in three formats, the claims with verdicts."""
+"""The report of the reproduction: one page, figures for a paper, tables in three formats, claims with verdicts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = ("method", "paper (%)", "ours (%)", "seeds", "loss", "verdict", "why")
 
 
 def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: Path, command: str) -> Path:
-    """All files of the report below `out`; returns the page's path."""
+    """Write all files of the report below `out`; return the path of the page."""
     judged = [(claim, claim.judge(results)) for claim in CLAIMS]
     claims = [Claim(claim.text, claim.how, verdict.word, verdict.reason) for claim, verdict in judged]
     chapters = [_chapter(study, results[study.name]) for study in studies]
@@ -35,7 +35,7 @@ def write_report(studies: Sequence[Study], results: Mapping[str, Results], out: 
 
 
 def _additional_claims(out: Path) -> list[Claim]:
-    """The claims that need studies beyond the paper's own, as far as these were run into the same folder."""
+    """Return the claims that need additional studies, with verdicts if these ran in the same folder."""
     found: list[Claim] = []
     for study, text in ADDITIONAL_CLAIMS.items():
         missing = [Claim(text, f"`reproduce {study}`.", NOT_TESTABLE, f"`reproduce {study}` was not run")]

@@ -1,4 +1,4 @@
-"""What the runs of a study say, beside what the paper printed."""
+"""The results of a study, compared with the numbers in the paper."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from peerdescent.runs.metrics import Metrics, Row, diverged
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable"
 WIDEST = 5.0
-"""Points beyond which two standard errors allow no verdict."""
+"""If two standard errors exceed this many points, there is no verdict."""
 TOLERANCE = 1.0
-"""Points of accuracy within which a number counts as reproduced, unless two standard errors are more."""
+"""A number counts as reproduced within this many points of accuracy, or two standard errors if that is more."""
 
 
 @dataclass(frozen=True)
 class LineResult:
-    """One line of a study, over its seeds."""
+    """The results of one line of a study, over its seeds."""
 
     line: Line
     runs: Sequence[Metrics]
     diverged: Sequence[bool]
     planned: int = 0
-    """Iterations asked for."""
+    """The number of iterations of a run."""
     shortened: bool = False
-    """Whether that is less than the study asks for."""
+    """Whether that is less than in the study."""
 
     def final(self, key: str) -> list[float]:
-        """The last value of a column, per seed; NaN where there is none or the run diverged."""
+        """Return the last value of a column per seed; NaN if there is none or the run diverged."""
         values = [run[-1].get(key) if len(run) else None for run in self.runs]
         pairs = zip(values, self.diverged, strict=True)
         return [math.nan if value is None or broken else float(value) for value, broken in pairs]
@@ -58,15 +58,15 @@ class LineResult:
         return statistics.fmean(self.final("loss"))
 
     def reaches(self, level: float) -> float:
-        """Mean number of iterations until the loss is below a level; infinite if a seed never gets there."""
+        """Return the mean number of iterations until the loss is below a level; infinite if a seed never reaches it."""
         return statistics.fmean(_first_below(run, level) for run in self.runs)
 
     def tolerance(self) -> float:
-        """max(1 point, 2 standard errors)."""
+        """Return max(1 point, 2 standard errors)."""
         return max(TOLERANCE, 2 * self.deviation / math.sqrt(len(self.runs)))
 
-    def agrees(self, paper: float) -> bool:
-        """Whether the mean lies within the tolerance around a printed number."""
+    def matches(self, paper: float) -> bool:
+        """Return whether the mean is within the tolerance of a printed number."""
         return abs(self.accuracy - paper) <= self.tolerance()
 
 
@@ -82,7 +82,7 @@ Results = Mapping[str, LineResult]
 
 
 def collect(study: Study, parts: Sequence[Part], out: Path) -> dict[str, LineResult]:
-    """The results of a study, by label, read from the run folders."""
+    """Read the results of a study from the run folders, by label."""
     results = {}
     for line in study.lines:
         own = [part for part in parts if part.study == study.name and part.line.label == line.label]
@@ -95,7 +95,7 @@ def collect(study: Study, parts: Sequence[Part], out: Path) -> dict[str, LineRes
 
 
 def verdict(label: str, results: Results) -> Verdict:
-    """Whether a printed accuracy was met, and what explains it if not."""
+    """Return whether a printed accuracy is reproduced, and what may explain a difference."""
     result = results[label]
     paper = result.line.paper
     if paper is None:
@@ -111,19 +111,19 @@ def verdict(label: str, results: Results) -> Verdict:
             NOT_TESTABLE, f"the seeds lie too far apart, from {low:.1f} to {high:.1f} %{_tried(label, results)}"
         )
     within = f"{result.accuracy - paper:+.2f} points, tolerance ±{result.tolerance():.2f}"
-    if result.agrees(paper):
+    if result.matches(paper):
         return Verdict(REPRODUCED, within)
     return Verdict(NOT_REPRODUCED, f"{within}{_tried(label, results)}")
 
 
 def _tried(label: str, results: Results) -> str:
-    """What the nearest of the lines says that try to explain a difference."""
+    """Return the outcome of the closest line that tries to explain a difference."""
     paper = results[label].line.paper or math.nan
     tried = [other for other in results.values() if other.line.explains == label and not any(other.diverged)]
     if not tried:
         return ""
     nearest = min(tried, key=lambda other: abs(other.accuracy - paper))
-    fits = "meets the printed number" if nearest.agrees(paper) else "does not meet it either"
+    fits = "matches the printed number" if nearest.matches(paper) else "does not match it either"
     return f"; {nearest.line.cause}: {nearest.accuracy:.2f} %, which {fits}"
 
 

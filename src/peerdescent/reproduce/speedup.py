@@ -1,4 +1,4 @@
-"""The linear speedup: what Theorem 1 promises of n and T, measured on costs whose gradients and noise are known.
+"""The linear speedup of Theorem 1 in n and T, measured on costs with known gradients and noise.
 
 Promised, for η = √(n/T):  (1/T) Σ_k E‖∇f(x̄_k)‖² = O(1/√(nT)) + O(n/T)  and  (1/T) Σ_k E (1/n) Σ_i ‖x_i − x̄‖² = O(n/T).
 """
@@ -33,14 +33,14 @@ from peerdescent.training.train import run_plan
 STUDY, AVERAGES = "runs", "averages.json"
 PARAMETERS = ("theorem", "practical")
 QUANTITIES = {"gradient": ("nT", -0.5), "consensus": ("T/n", -1.0)}
-"""What is fitted: against what, and the slope that is promised."""
+"""The fitted quantities: the axis of the fit, and the promised slope."""
 CONFIDENCE = 0.95
 EVERY = 8
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One choice of everything: a point of the fit."""
+    """One combination of settings: a point of the fit."""
 
     parameters: str
     data: str
@@ -50,18 +50,18 @@ class Cell:
 
     @property
     def promised(self) -> bool:
-        """Whether Theorem 1 speaks of so few iterations: T > n³; below, O(n/T) outweighs O(1/√(nT))."""
+        """Whether Theorem 1 applies: T > n³; below, O(n/T) dominates O(1/√(nT))."""
         return self.iterations > self.agents**3
 
     @property
     def label(self) -> str:
-        """A name for its files."""
+        """A name for the files of this cell."""
         return f"{self.parameters} {self.data} γ {self.gamma:g} n {self.agents} T {self.iterations}"
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A slope on logarithmic axes with its confidence interval, and the exponents of n and T by themselves."""
+    """A slope on logarithmic axes with its confidence interval, and the separate exponents of n and T."""
 
     quantity: str
     slope: float
@@ -78,17 +78,17 @@ class Fit:
 
     @property
     def word(self) -> str:
-        """A bound holds unless the decay is slower than promised beyond the interval."""
+        """The verdict: a bound fails if the decay is slower than promised by more than the interval."""
         return REPRODUCED if self.low <= self.promised else NOT_REPRODUCED
 
 
 def read() -> dict[str, Any]:
-    """The study's data."""
+    """Read the settings of the study."""
     return read_keys("beyond/speedup.toml")
 
 
 def cells(keys: Mapping[str, Any], budget: float = 1.0) -> list[Cell]:
-    """Every feasible choice; Theorem 1's parameters need two agents and T > n³.
+    """Return all feasible cells; the parameters of Theorem 1 need two agents and T > n³.
 
     >>> found = cells(read())
     >>> len(found), max(cell.agents for cell in found if cell.parameters == "theorem")
@@ -106,7 +106,7 @@ def cells(keys: Mapping[str, Any], budget: float = 1.0) -> list[Cell]:
 
 
 def parts(keys: Mapping[str, Any], seeds: int, budget: float = 1.0) -> list[Part]:
-    """All runs."""
+    """Return all runs."""
     return [_part(cell, keys, seed) for cell in cells(keys, budget) for seed in range(seeds)]
 
 
@@ -127,15 +127,15 @@ def _part(cell: Cell, keys: Mapping[str, Any], seed: int) -> Part:
 
 
 def graph_of(agents: int) -> Graph:
-    """The hypercube with so many corners: its gap shrinks slowly with n, and every agent is alike."""
+    """Return the hypercube with this many agents: its gap shrinks slowly with n, and all agents are equivalent."""
     dimension = int(math.log2(agents))
     if 2**dimension != agents:
-        raise InputError(f"agents = {agents}: a hypercube has 1, 2, 4, 8, … corners.")
+        raise InputError(f"agents = {agents}: a hypercube needs a power of two, 1, 2, 4, 8, … agents.")
     return graphs.hypercube(dimension)
 
 
 def step_sizes(cell: Cell, keys: Mapping[str, Any]) -> dict[str, float]:
-    """η = √(n/T), and α and β as Theorem 1 or practice has them."""
+    """Return η = √(n/T), and α and β of Theorem 1 or the practical ones."""
     if cell.parameters == "theorem":
         found = theory.theorem1_parameters(graph_of(cell.agents), cell.iterations, keys["base"]["laplacian"])
         return {name: found[name] for name in ("eta", "alpha", "beta")}
@@ -211,7 +211,7 @@ def _record(part: Part, out: Path) -> dict[str, Any]:
 
 
 def collect(found: Sequence[Part], out: Path) -> dict[str, list[dict[str, float]]]:
-    """The averages of every cell, one per seed, by label."""
+    """Read the averages of every cell, one per seed, by label."""
     values: dict[str, list[dict[str, float]]] = {}
     for part in found:
         own = {quantity: float(_record(part, out)[quantity]) for quantity in QUANTITIES}
@@ -220,12 +220,12 @@ def collect(found: Sequence[Part], out: Path) -> dict[str, list[dict[str, float]
 
 
 def across(quantity: str, cell: Cell) -> float:
-    """Where a cell stands on the axis of a fit: nT or T/n."""
+    """Return the position of a cell on the axis of a fit: nT or T/n."""
     return cell.agents * cell.iterations if quantity == "gradient" else cell.iterations / cell.agents
 
 
 def fit(quantity: str, points: Sequence[Cell], values: Sequence[float]) -> Fit:
-    """Least squares on logarithms, with Student's interval for the slope.
+    """Fit logarithms by least squares, with Student's interval for the slope.
 
     >>> grid = [Cell("practical", "iid", 1.0, n, T) for n in (1, 2, 4) for T in (100, 1000)]
     >>> exact = fit("gradient", grid, [3 / math.sqrt(c.agents * c.iterations) for c in grid])
@@ -245,7 +245,7 @@ def fit(quantity: str, points: Sequence[Cell], values: Sequence[float]) -> Fit:
 class Setting:
     """One combination of parameters, data and γ: its cells with their means over the seeds, and both fits.
 
-    Cells of which a run diverged are not among them; `diverged` counts those of which Theorem 1 speaks.
+    Cells with a diverged run are excluded; `diverged` counts those to which Theorem 1 applies.
     """
 
     parameters: str
@@ -260,7 +260,7 @@ class Setting:
 def settings(
     keys: Mapping[str, Any], found: Sequence[Cell], values: Mapping[str, Sequence[Mapping[str, float]]]
 ) -> Iterator[Setting]:
-    """All settings that have enough points for their slopes."""
+    """Yield all settings with enough points for their slopes."""
     for parameters in PARAMETERS:
         for data in keys["data"]:
             for gamma in keys["gammas"]:
@@ -275,10 +275,10 @@ def settings(
 
 
 def counts(quantity: str, cell: Cell) -> bool:
-    """Whether a cell takes part in a fit: within Theorem 1's range, and one agent cannot disagree."""
+    """Return whether a cell is part of a fit: Theorem 1 applies, and the consensus error needs two agents."""
     return cell.promised and (quantity == "gradient" or cell.agents > 1)
 
 
 def _enough(cells: Sequence[Cell]) -> bool:
-    """Three points, over two sizes and two lengths."""
+    """Return whether there are three points with two sizes and two lengths."""
     return len(cells) >= 3 and len({c.agents for c in cells}) > 1 and len({c.iterations for c in cells}) > 1

@@ -1,4 +1,4 @@
-"""What the study of the linear speedup found: slopes with verdicts, figures, one page."""
+"""The report on the linear speedup: slopes with verdicts, figures, one page."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 TITLE = "The linear speedup of DSGPA-F-PB, measured"
 RULE = (
-    "A promise holds unless the fitted slope is shallower than promised beyond its 95 % interval: bounds may be "
-    "beaten. The rule was fixed before the runs; that only T > n³ counts, after a look at a shortened trial; "
+    "A bound holds unless the fitted slope is shallower than promised by more than its 95 % interval; steeper slopes "
+    "are allowed. The rule was fixed before the runs; that only T > n³ counts, after a look at a shortened trial; "
     "T was cut to two decades to save time after some runs had ended; 64 agents with T = 300,000 came last."
 )
 COLUMNS = (
@@ -40,13 +40,13 @@ COST = (
 
 
 def write_report(settings: Sequence[Setting], out: Path, command: str) -> Path:
-    """All files of the report below `out`; returns the page's path."""
+    """Write all files of the report below `out`; return the path of the page."""
     chapters = [_chapter(parameters, settings) for parameters in WHOSE]
     return writing.write(out, TITLE, command, RULE, claims(settings), [c for c in chapters if c.figures])
 
 
 def claims(settings: Sequence[Setting]) -> list[Claim]:
-    """One claim per promise, kind of parameters and kind of data; it holds if it does for every γ."""
+    """Return one claim per bound, parameters and data; a claim holds if it holds for every γ."""
     found = []
     for parameters, whose in WHOSE.items():
         for data in dict.fromkeys(setting.data for setting in settings):
@@ -69,13 +69,13 @@ def slopes(settings: Sequence[Setting]) -> Table:
     rows = [_row(setting, fit) for setting in settings for fit in setting.fits.values()]
     note = (
         "n^ and T^ are the exponents of n and of T in a fit of both; the promise is −0.5 each, and 1 and −1. "
-        "Points with T ≤ n³, of which Theorem 1 does not speak, are drawn hollow and left out of the fits."
+        "Points with T ≤ n³, to which Theorem 1 does not apply, are drawn hollow and excluded from the fits."
     )
     return Table("Fitted slopes", COLUMNS, rows, f"{note} {_left_out(settings)}".strip())
 
 
 def _left_out(settings: Sequence[Setting]) -> str:
-    """A method that diverges keeps no promise, and a slope through its other points hides it."""
+    """Return a note on diverged points, which a slope through the other points would hide."""
     count = sum(setting.diverged for setting in settings)
     return f"Points with T > n³ that diverged and are in no fit: {count}." if count else ""
 

@@ -1,4 +1,4 @@
-"""The paper's experiments as lists of runs, read from data: what it states, what is ours, and the printed numbers."""
+"""The experiments of the paper as lists of runs, read from TOML: stated settings, our choices, printed numbers."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Line:
     label: str
     keys: Mapping[str, Any]
     paper: float | None = None
-    """The printed accuracy, in percent."""
+    """The accuracy in the paper, in percent."""
     explains: str | None = None
-    """The line whose difference to the paper this one tries to explain."""
+    """The line whose difference from the paper this one tries to explain."""
     cause: str = ""
     seeds: int | None = None
-    """At most so many seeds."""
+    """The largest number of seeds."""
 
     @property
     def folder(self) -> str:
-        """A name for its files."""
+        """A name for the files of this line."""
         plain = self.label.lower()
         for sign, name in {"²": "2", "₋₁": "-1", "γ": "gamma", "η": "eta", "β": "beta"}.items():
             plain = plain.replace(sign, name)
@@ -55,25 +55,25 @@ class Study:
     samples_per_agent: int
     lines: Sequence[Line]
     remarks: Sequence[str] = ()
-    """What a reader should know of how it was set up."""
+    """Remarks on the setup, for the reader."""
 
     def graph(self) -> Graph:
-        """The graph of its first line; all lines share it."""
+        """Return the graph of the study; all lines have the same."""
         return graphs.parse(self.lines[0].keys["graph"])
 
     @property
     def iterations_per_epoch(self) -> float:
-        """Iterations until every agent has seen as many samples as it owns."""
+        """Iterations until every agent has drawn as many samples as its shard has."""
         return self.samples_per_agent / float(self.lines[0].keys["batch_size"])
 
     def line(self, label: str) -> Line:
-        """The line of that label."""
+        """Return the line with that label."""
         return next(line for line in self.lines if line.label == label)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One run of a study, with its folder below the reproduction's."""
+    """One run of a study."""
 
     study: str
     line: Line
@@ -81,12 +81,12 @@ class Part:
     experiment: Experiment
 
     def folder(self, out: Path) -> Path:
-        """Where its records are."""
+        """Return the folder of the run."""
         return out / self.study / self.line.folder / f"seed-{self.seed}"
 
 
 def read_study(name: str, reading: str = "code") -> Study:
-    """A study of the paper.
+    """Read a study of the paper.
 
     >>> study = read_study("cnn")
     >>> study.line("DSGPA-F-PB").paper, len(study.lines)
@@ -98,7 +98,7 @@ def read_study(name: str, reading: str = "code") -> Study:
 
 
 def heterogeneous_studies() -> list[Study]:
-    """Both networks with one digit per agent, and with Dirichlet shards.
+    """Read the studies of both networks with one digit per agent and with Dirichlet shards.
 
     >>> [study.name for study in heterogeneous_studies()]
     ['nn-label', 'nn-dirichlet', 'cnn-label', 'cnn-dirichlet']
@@ -109,7 +109,7 @@ def heterogeneous_studies() -> list[Study]:
 
 
 def read_keys(source: str) -> dict[str, Any]:
-    """A study's data, as they stand in its file."""
+    """Read the file of a study."""
     return toml.loads(files("peerdescent.reproduce").joinpath(source).read_text(encoding="utf-8"), source)
 
 
@@ -122,7 +122,7 @@ def _study(source: str, name: str, reading: str) -> Study:
 
 
 def parts(study: Study, seeds: int, budget: float = 1.0) -> list[Part]:
-    """All runs of a study; a budget below 1 shortens every run (for trying things out)."""
+    """Return all runs of a study; a budget below 1 shortens every run, for a quick test."""
     made = []
     for line in study.lines:
         for seed in range(min(seeds, line.seeds or seeds)):
@@ -143,7 +143,7 @@ def _line(base: Mapping[str, Any], entry: Mapping[str, Any]) -> Line:
 
 
 def _over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys over keys; tables are merged."""
+    """Return `base` updated with `more`; tables are merged."""
     merged = dict(base)
     for key, value in more.items():
         merged[key] = _over(merged.get(key, {}), value) if isinstance(value, Mapping) else value

@@ -1,4 +1,4 @@
-"""A report as files: one page, the same in Markdown, figures, tables in three formats, claims as data."""
+"""A report as files: an HTML page, the same in Markdown, figures, tables in three formats, claims as JSON."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CLAIMS_FILE = "claims.json"
 
 @dataclass(frozen=True)
 class Chapter:
-    """A section of the page, with its figures and tables under the names of their files."""
+    """A section of the page, with its figures and tables by file name."""
 
     section: Section
     figures: Mapping[str, Figure] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
     hidden: Mapping[str, Figure] = field(default_factory=dict)
-    """Figures that are written, but not shown in the Markdown."""
+    """Figures that are written but not shown in the Markdown."""
 
 
 def write(out: Path, title: str, command: str, rule: str, claims: Sequence[Claim], chapters: Sequence[Chapter]) -> Path:
@@ -53,7 +53,7 @@ def write(out: Path, title: str, command: str, rule: str, claims: Sequence[Claim
 
 
 def recorded_claims(out: Path) -> list[Claim] | None:
-    """The claims that a report in `out` judged; None if there is none."""
+    """Return the claims of the report in `out`; None if there is no report."""
     try:
         return [Claim(**claim) for claim in json.loads((out / CLAIMS_FILE).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):

@@ -86,7 +86,7 @@ def verdict(tuning: Tuning) -> str:
 
 
 def page(tuning: Tuning, command: str) -> str:
-    """The whole report in Markdown."""
+    """Return the report in Markdown."""
     experiment, budget = tuning.experiment, tuning.budget
     batch = experiment.batch_size
     samples = f"{batch} sample{'s' * (batch > 1)}" if batch else "its full shard"
@@ -167,7 +167,7 @@ def _points(ends: Sequence[Ends | None], key: str, scale: float) -> tuple[list[f
 
 
 def show(ends: Ends | None, key: str) -> str:
-    """Mean ± standard deviation over the seeds."""
+    """Return mean ± standard deviation over the seeds."""
     if ends is None:
         return ABSENT
     if not math.isfinite(ends.mean(key)):

@@ -34,7 +34,7 @@ class Ends:
         return statistics.fmean(values)
 
     def deviation(self, key: str) -> float:
-        """The standard deviation over the seeds; 0 for one seed, NaN if one of them diverged."""
+        """Return the standard deviation over the seeds; 0 for one seed, NaN if one diverged."""
         values = getattr(self, key)
         if not all(map(math.isfinite, values)):
             return math.nan
@@ -46,7 +46,7 @@ class Ends:
         return [math.inf if math.isnan(value) else value if metric == "loss" else -value for value in values]
 
     def score(self, metric: str) -> float:
-        """The mean of the scores."""
+        """Return the mean of the scores."""
         return statistics.fmean(self.scores(metric))
 
 
@@ -81,7 +81,7 @@ class Tuned:
     """The cost of the trials."""
 
     def better(self, metric: str) -> bool:
-        """Whether the tuned values have the better mean on the fresh seeds."""
+        """Return whether the tuned values have the better mean on the fresh seeds."""
         return self.best_ends is not None and self.best_ends.score(metric) < self.own_ends.score(metric)
 
     def seeds_better(self, metric: str) -> int:

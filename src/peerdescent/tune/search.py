@@ -1,9 +1,9 @@
-"""How parameters are sought: in rounds, each longer and closer to the best so far, never outside the stable region.
+"""The search: rounds of trials, each longer and closer to the best point so far, always within the stable region.
 
-The first round spreads points evenly over a wide box around a method's own values, which are one of them. In each
-later round one half goes on with the best of the round before, the other half are new points in a smaller box around
-the very best. The last round has all the iterations, since the best step depends on how long it is used.
-Pure: from what was found to what is tried next.
+The first round spreads points evenly over a wide box around a method's own values, which are one of the points. In
+each later round, half of the points are the best of the round before, and the rest are new points in a smaller box
+around the best one. The last round runs all iterations, since the best step size depends on the length of the run.
+All functions are pure: they map earlier results to the next points.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from peerdescent.tune.space import Numbers, Point, Space
 
 METRICS = ("loss", "accuracy")
 ROUNDS = ((1 / 2, 0.1, 1.0), (1 / 3, 0.25, 0.5), (1 / 6, 1.0, 0.25))
-"""Of each round its share of the trials, of the iterations, and of the reach of every dimension."""
+"""For each round: its fraction of the trials, of the iterations, and of the range of every dimension."""
 DRAWS = 2**10
-"""Points that are looked at in a round before it is content with fewer stable ones than it wants."""
+"""The most points that a round tests for stability; it may end with fewer stable points than it wants."""
 Stable = Callable[[Point], bool]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What every method may spend, the same for each.
+    """The budget of every method, the same for all.
 
     Args:
-        trials: trial runs of a method, per tuning seed; later rounds are longer and have fewer.
-        seeds: runs of the tuned and of the own values with fresh seeds.
-        tuning_seeds: seeds that a trial is averaged over.
+        trials: trial runs per method and tuning seed; later rounds have fewer and longer runs.
+        seeds: number of fresh seeds for the runs with the tuned values and with the own values.
+        tuning_seeds: number of seeds that a trial averages over.
         metric: "loss", f(x̄) at the end, or "accuracy" on test data.
 
     >>> [(r.trials, r.iterations) for r in Budget(trials=24).rounds(30_000)]
@@ -56,7 +56,7 @@ class Budget:
             raise InputError(f"metric = {self.metric!r}: expected {' or '.join(METRICS)}.")
 
     def rounds(self, iterations: int) -> list[Round]:
-        """The rounds of a search over runs of that length."""
+        """Return the rounds of a search over runs of that length."""
         counts = [math.floor(share * self.trials + 0.5) for share, _, _ in ROUNDS]
         counts[-1] = max(1, counts[-1])
         counts[0] = max(0, self.trials - sum(counts[1:]))
@@ -73,12 +73,12 @@ class Round:
     trials: int
     iterations: int
     part: float
-    """The size of its box, as a part of every dimension's reach."""
+    """The size of its box, as a fraction of the range of every dimension."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A point and how well it did: the smaller the score the better, infinite if a run diverged."""
+    """A point and its score: lower is better, infinite if a run diverged."""
 
     point: Point
     score: float
@@ -86,14 +86,14 @@ class Scored:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a round tries, and the points that it looked at and left out as unstable."""
+    """The points of a round, and the points that it rejected as unstable."""
 
     points: Sequence[Point]
     rejected: Sequence[Point]
 
 
 def propose(space: Space, before: Sequence[Scored], this: Round, stable: Stable, seed: int, purpose: str) -> Proposal:
-    """The points of a round, given how those of the round before did (none before the first).
+    """Return the points of a round, given the scores of the round before (none before the first).
 
     >>> from peerdescent.algorithms import DSGD1
     >>> first = Budget(trials=6).rounds(100)[0]
@@ -117,13 +117,13 @@ def propose(space: Space, before: Sequence[Scored], this: Round, stable: Stable,
 
 
 def best(found: Sequence[Scored]) -> Scored | None:
-    """The best of the last round, unless all of it diverged."""
+    """Return the best point of the last round, or None if all diverged."""
     finite = [one for one in found if math.isfinite(one.score)]
     return min(finite, key=lambda one: one.score) if finite else None
 
 
 def _cube(dimensions: int, seed: int, purpose: str, block: int) -> Iterator[Numbers]:
-    """Points that fill the unit cube evenly: Sobol's, moved round the torus by a random shift."""
+    """Yield points that fill the unit cube evenly: a Sobol sequence with a random shift modulo 1."""
     shift = stream(seed, purpose, block=block).random(dimensions)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

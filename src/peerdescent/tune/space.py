@@ -1,4 +1,4 @@
-"""Where a method's parameters are sought: one dimension for each, on the scale on which it acts."""
+"""The search space of a method: one dimension per parameter, on a suitable scale."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from peerdescent.errors import InputError
 from peerdescent.schedules import Cosine, Inverse, Power, Rate, Step, Warmup
 
 FACTOR = 30.0
-"""At first a step size is sought up to so many times larger and smaller than its own value."""
+"""The first round searches step sizes up to this factor above and below the own value."""
 DECAY = "decay"
-"""What multiplies the rates at which all schedules of a method change: D-SGD-2's two share one ε."""
+"""The factor of the decay rates of all schedules of a method; the two schedules of D-SGD-2 share one ε."""
 DIGITS = 4
-"""Values are rounded to so many digits, so that what is printed is what ran."""
+"""Values are rounded to this many digits, so that printed values are the values that ran."""
 GAMMAS, EPSILONS, MOST_MOMENTUM = (0.3, 1.0), (0.0, 0.5), 0.999
 Numbers = NDArray[np.float64]
 Point = Mapping[str, float]
@@ -29,7 +29,7 @@ Point = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Dimension:
-    """One parameter, its own value, and the scale on which steps of equal size matter equally.
+    """One parameter, its own value, and its scale.
 
     The scale is the logarithm for step sizes, −ln(1 − β) for momenta, and the value itself for γ and ε.
 
@@ -44,27 +44,27 @@ class Dimension:
     limits: tuple[float, float] = (0.0, math.inf)
 
     def coordinate(self, value: float) -> float:
-        """The value on its scale."""
+        """Return a value on the scale."""
         if self.scale == "linear":
             return value
         return math.log(value) if self.scale == "log" else -math.log(1 - value)
 
     def value(self, coordinate: float) -> float:
-        """What a coordinate stands for, within the limits and rounded."""
+        """Return the value of a coordinate, within the limits and rounded."""
         if self.scale != "linear":
             coordinate = math.exp(coordinate) if self.scale == "log" else 1 - math.exp(-coordinate)
         low, high = self.limits
         return _rounded(min(max(coordinate, low), high))
 
     @property
-    def reach(self) -> float:
-        """How far to either side it is sought at first."""
+    def width(self) -> float:
+        """The distance to either side that the first round searches."""
         return self.limits[1] - self.limits[0] if self.scale == "linear" else math.log(FACTOR)
 
     def side(self, centre: float, part: float) -> tuple[float, float]:
-        """The ends, as coordinates, of an interval around a value: the part `part` of the reach to either side."""
+        """Return the ends, as coordinates, of the interval of `part` times the width to either side of a value."""
         low, high = self.limits
-        ends = [self.coordinate(centre) - part * self.reach, self.coordinate(centre) + part * self.reach]
+        ends = [self.coordinate(centre) - part * self.width, self.coordinate(centre) + part * self.width]
         if self.scale != "log":
             ends = [max(ends[0], self.coordinate(low)), min(ends[1], self.coordinate(high))]
         return ends[0], ends[1]
@@ -72,7 +72,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Space:
-    """What is sought for a method: step sizes, momenta, the pace of schedules, γ and ε; the rest stays as it is.
+    """The tuned parameters of a method: step sizes, momenta, decay rates, γ and ε; all others stay fixed.
 
     >>> from peerdescent.algorithms import make
     >>> [d.name for d in Space.of("dsgpa-t-pb", make("dsgpa-t-pb")).dimensions]
@@ -86,7 +86,7 @@ class Space:
 
     @classmethod
     def of(cls, name: str, method: Algorithm) -> Space:
-        """The space around a method's own values; a step size of 0 and schedules of other kinds stay as they are."""
+        """Return the space around the own values of a method; step sizes of 0 and custom schedules stay fixed."""
         found: list[Dimension] = []
         for rate in method.rates:
             value = schedules.base(getattr(method, rate))
@@ -102,18 +102,18 @@ class Space:
         if getattr(method, "epsilon", 0.0) > 0:
             found.append(Dimension("epsilon", method.epsilon, "linear", EPSILONS))  # type: ignore[attr-defined]
         if not found:
-            raise InputError(f"{name} has nothing to tune: none of its values is a positive step size or a power.")
+            raise InputError(f"{name} has nothing to tune: it has no positive step size and no power.")
         return cls(method, tuple(found))
 
     @property
     def own(self) -> dict[str, float]:
-        """The method's own values as a point."""
+        """The own values of the method as a point."""
         return {d.name: d.own for d in self.dimensions}
 
     def near(self, centre: Point, part: float, cube: Numbers) -> dict[str, float]:
-        """The point of a box around a centre that stands where `cube` stands in the unit cube.
+        """Map a point `cube` of the unit cube to a point of the box around a centre.
 
-        Of α and β in DSGPA the products ηα and ηβ are sought: another η alone leaves stability as it is.
+        For α and β in DSGPA, the products ηα and ηβ are searched: a change of η alone does not affect stability.
         """
         point: dict[str, float] = {}
         for d, u in zip(self.dimensions, cube, strict=True):
@@ -125,7 +125,7 @@ class Space:
         return point
 
     def at(self, point: Point) -> Algorithm:
-        """The method with the values of a point.
+        """Return the method with the values of a point.
 
         >>> from peerdescent.algorithms import make
         >>> space = Space.of("d-sgd-2", make("d-sgd-2"))
@@ -140,7 +140,7 @@ class Space:
         return varied(self.method, **values)
 
     def options(self, point: Point) -> dict[str, Any]:
-        """The same as values for an experiment's `set`."""
+        """Return the values of a point for the `set` table of an experiment."""
         parameters = self.at(point).parameters()
         rates: Sequence[str] = self.method.rates
         return {key: parameters[key] for key in (*rates, *point) if key in parameters}
@@ -153,7 +153,7 @@ def _changes(rate: Rate) -> bool:
 
 
 def _changed(rate: Rate, base: float | None, decay: float) -> Rate:
-    """A rate that starts from another base and changes `decay` times as fast."""
+    """Return a rate with another initial value that decays `decay` times as fast."""
     if isinstance(rate, Inverse):
         return replace(rate, base=rate.base if base is None else base, rate=_times(rate.rate, decay))
     if isinstance(rate, Power):

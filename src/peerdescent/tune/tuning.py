@@ -1,4 +1,4 @@
-"""Tuning carried out: rounds of trials side by side, then the best and the own values on fresh seeds."""
+"""Tuning: rounds of parallel trials, then runs with the best and the own values on fresh seeds."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propo
 from peerdescent.tune.space import Point, Space
 
 SETTINGS = "tuning.toml"
-LOOKS = 10
-"""Evaluations in a trial, so that one that diverges ends early."""
+EVALUATIONS = 10
+"""Evaluations per trial, so that a diverging trial stops early."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Trial:
     place: str
 
     def folder(self, out: Path) -> Path:
-        """Where its records are."""
+        """Return the folder of the run."""
         return out / self.place
 
 
 OnProgress = Callable[[str, Sequence[Trial]], Callable[[Trial, int], None]]
-"""Told of a stage and its runs, gives what hears how far each of them is."""
+"""Called with a stage and its runs; returns the progress callback of these runs."""
 
 
 def tune(
@@ -53,18 +53,18 @@ def tune(
     jobs: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    watch: OnProgress = lambda stage, runs: lambda run, k: None,
+    progress: OnProgress = lambda stage, runs: lambda run, k: None,
 ) -> Tuning:
-    """Find good values for every method of an experiment, and measure them on seeds that the search has not seen.
+    """Find good values for every method of an experiment, and evaluate them on seeds that the search did not use.
 
     Args:
-        experiment: problem, graph, methods; its values are where the search begins, its seed is the first one used.
-        out: a folder for everything; a tuning that was stopped goes on there with `resume`.
-        budget: what every method may spend.
-        jobs: runs side by side.
-        resume: go on with the tuning in `out`.
-        overwrite: replace what is in `out`.
-        watch: hears of the progress.
+        experiment: problem, graph, methods; the search starts from its values, and its seed is the first one.
+        out: the folder for all files; `resume` continues an interrupted tuning there.
+        budget: the budget of every method.
+        jobs: number of parallel runs.
+        resume: continue the tuning in `out`.
+        overwrite: replace the contents of `out`.
+        progress: called at the start of every stage.
 
     >>> import tempfile
     >>> keys = {"problem": "quadratic", "graph": "ring:4", "batch_size": 0, "iterations": 50}
@@ -77,17 +77,17 @@ def tune(
     experiment = _checked(experiment, budget)
     prepare_folder(out, resume, overwrite)
     experiment = _described(experiment, out, budget)
-    search = _Search(experiment, out, budget, jobs, watch)
+    search = _Search(experiment, out, budget, jobs, progress)
     for this in budget.rounds(experiment.iterations):
-        search.go(this)
+        search.run_round(this)
     return search.measure()
 
 
 class _Search:
-    """The methods' searches, in step with each other so that their trials can share the processors."""
+    """The searches of all methods, round by round, so that their trials run in parallel."""
 
-    def __init__(self, experiment: Experiment, out: Path, budget: Budget, jobs: int, watch: OnProgress) -> None:
-        self.experiment, self.out, self.budget, self.jobs, self.watch = experiment, out, budget, jobs, watch
+    def __init__(self, experiment: Experiment, out: Path, budget: Budget, jobs: int, progress: OnProgress) -> None:
+        self.experiment, self.out, self.budget, self.jobs, self.progress = experiment, out, budget, jobs, progress
         self.graph = graphs.parse(experiment.graph)
         self.spaces = {name: Space.of(name, make_algorithm(experiment, name)) for name in experiment.algorithms}
         self.found: dict[str, list[Scored]] = {name: [] for name in self.spaces}
@@ -98,8 +98,8 @@ class _Search:
         self.tuning_seeds = range(first, first + budget.tuning_seeds)
         self.fresh_seeds = range(self.tuning_seeds.stop, self.tuning_seeds.stop + budget.seeds)
 
-    def go(self, this: Round) -> None:
-        """One round of every method."""
+    def run_round(self, this: Round) -> None:
+        """Run one round of every method."""
         seed = self.experiment.seed
         proposals = {
             name: propose(space, self.found[name], this, self._stable(space), seed, f"tune {name}")
@@ -108,12 +108,12 @@ class _Search:
         trials = {name: self._trials(name, proposal, this) for name, proposal in proposals.items()}
         self._execute(f"round {this.number}", [run for own in trials.values() for runs in own for run in runs])
         for name, own in trials.items():
-            self._take(name, this, proposals[name], own)
+            self._record_round(name, this, proposals[name], own)
         text = "".join(json.dumps(line) + "\n" for line in self.lines)
         write_atomically(self.out / "trials.jsonl", text.encode())
 
     def measure(self) -> Tuning:
-        """Every method with the best values and with its own, on the fresh seeds."""
+        """Run every method with the best values and with its own values on the fresh seeds."""
         own = {name: self._runs(name, space.own, "own") for name, space in self.spaces.items()}
         winners = {name: one for name, found in self.found.items() if (one := best(found)) is not None}
         tuned = {
@@ -145,11 +145,11 @@ class _Search:
         return stable
 
     def _trials(self, name: str, proposal: Proposal, this: Round) -> list[list[Trial]]:
-        """For each point of a round a run per tuning seed."""
-        looks = {"iterations": this.iterations, "eval_every": max(1, this.iterations // LOOKS)}
+        """Return one run per tuning seed for each point of a round."""
+        shorter = {"iterations": this.iterations, "eval_every": max(1, this.iterations // EVALUATIONS)}
         return [
             [
-                self._run(name, point, seed, f"trials/{name}/round-{this.number}/{number:02}/seed-{seed}", **looks)
+                self._run(name, point, seed, f"trials/{name}/round-{this.number}/{number:02}/seed-{seed}", **shorter)
                 for seed in self.tuning_seeds
             ]
             for number, point in enumerate(proposal.points, start=1)
@@ -163,13 +163,13 @@ class _Search:
         return Trial(experiment.replace(seed=seed, **keys), place)
 
     def _execute(self, stage: str, runs: Sequence[Trial]) -> None:
-        pool.execute(runs, self.out, self.jobs, self.watch(stage, runs))
+        pool.execute(runs, self.out, self.jobs, self.progress(stage, runs))
 
     def _ends(self, runs: Sequence[Trial]) -> Ends:
         return read_ends([run.folder(self.out) for run in runs])
 
-    def _take(self, name: str, this: Round, proposal: Proposal, trials: Sequence[Sequence[Trial]]) -> None:
-        """Note how a round of one method went."""
+    def _record_round(self, name: str, this: Round, proposal: Proposal, trials: Sequence[Sequence[Trial]]) -> None:
+        """Record the results of a round of one method."""
         space, metric = self.spaces[name], self.budget.metric
         self.found[name] = []
         for point, runs in zip(proposal.points, trials, strict=True):
@@ -178,18 +178,18 @@ class _Search:
             self.found[name].append(Scored(point, score))
             self.costs[name] += cost
             outcome = {"seeds": list(self.tuning_seeds), "loss": ends.loss, "accuracy": ends.accuracy}
-            self._note(name, this, space.options(point), True, **outcome, seconds=cost.seconds)
+            self._record(name, this, space.options(point), True, **outcome, seconds=cost.seconds)
         for point in proposal.rejected:
-            self._note(name, this, space.options(point), False)
+            self._record(name, this, space.options(point), False)
         self.rejected[name] += len(proposal.rejected)
 
-    def _note(self, name: str, this: Round, parameters: Mapping[str, Any], stable: bool, **more: Any) -> None:
+    def _record(self, name: str, this: Round, parameters: Mapping[str, Any], stable: bool, **more: Any) -> None:
         line = {"method": name, "round": this.number, "iterations": this.iterations, "parameters": parameters}
         self.lines.append(jsonable({**line, "stable": stable, **more}))
 
 
 def with_values(experiment: Experiment, methods: Mapping[str, Algorithm]) -> Experiment:
-    """The experiment with just these methods, every value of theirs explicit.
+    """Return the experiment with only these methods and all of their values explicit.
 
     >>> from peerdescent.algorithms import DSGD1
     >>> with_values(Experiment(set={"eta": 0.1}), {"d-sgd-1": DSGD1(eta=0.2)}).set
@@ -201,13 +201,13 @@ def with_values(experiment: Experiment, methods: Mapping[str, Algorithm]) -> Exp
 
 
 def _checked(experiment: Experiment, budget: Budget) -> Experiment:
-    """The experiment as it is run, all of it buildable; gradients are computed in the same way in all runs."""
+    """Check that everything can be built, and fix the gradient strategy for all runs."""
     check_integer("iterations", experiment.iterations, 1)
-    experiment = prepare(experiment.replace(per_agent=False))  # f(x̄) is what counts
+    experiment = prepare(experiment.replace(per_agent=False))  # only f(x̄) matters
     plans = resolve(experiment)
     problem = plans[0].problem
     if budget.metric == "accuracy" and problem.accuracy(problem.start(experiment.seed).mean(dim=0)) is None:
-        raise InputError(f"metric = 'accuracy': {experiment.problem} has no test data; use loss.")
+        raise InputError(f"metric = 'accuracy': {experiment.problem} has no test data; use 'loss'.")
     for plan in plans:
         Space.of(plan.name, plan.algorithm)
     strategies = [Run(plan, ProcessGroup.single()).strategy for plan in plans]
@@ -215,7 +215,7 @@ def _checked(experiment: Experiment, budget: Budget) -> Experiment:
 
 
 def _described(experiment: Experiment, out: Path, budget: Budget) -> Experiment:
-    """Write down what is tuned, or find it written: then gradients are computed as they were."""
+    """Write the settings of the tuning, or compare them with those in the folder and keep its gradient strategy."""
     path = out / SETTINGS
     wanted = {"budget": vars(budget), "experiment": describe(experiment, *experiment.algorithms)}
     if path.is_file():
@@ -223,10 +223,10 @@ def _described(experiment: Experiment, out: Path, budget: Budget) -> Experiment:
         before = known.get("experiment", {}).get("gradients", experiment.gradients)
         wanted["experiment"]["gradients"] = before
         if known != wanted:
-            raise InputError(f"{out} holds a tuning of something else: choose another --out, or say --overwrite.")
+            raise InputError(f"{out} contains a tuning with other settings; choose another --out, or use --overwrite.")
         return experiment.replace(gradients=before)
     if any(item.name != ENVIRONMENT and not is_leftover(item) for item in out.iterdir()):
-        raise InputError(f"{out} holds no tuning to continue: choose another --out.")
+        raise InputError(f"{out} contains no tuning to resume; choose another --out.")
     write_environment(out)
     write_atomically(path, toml.dumps(wanted))
     return experiment
