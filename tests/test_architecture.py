@@ -74,7 +74,8 @@ def test_help_and_wrong_flags_need_no_torch(arguments: list[str]) -> None:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, peerdescent; print(sorted({'torch', 'scipy', 'matplotlib', 'pandas'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_training_imports_no_figures() -> None:

@@ -114,9 +114,13 @@ def test_traffic_is_what_a_run_counts(
     assert sent["bytes_per_iteration"] == [each, 9 * each]
     if dimension == 7:  # cheap enough to be run
         result = train(
-            Quadratic(A=np.ones((10, 7)), c=np.zeros((10, 7))), "star:10", "dm-sgd", iterations=4, communication_period=2,
+            Quadratic(A=np.ones((10, 7)), c=np.zeros((10, 7))),
+            "star:10",
+            "dm-sgd",
+            iterations=4,
+            communication_period=2,
             dtype="float64",
-        )  # fmt: skip
+        )
         assert result.metrics[-1]["bytes_sent"] == 4 * (9 * each + 9 * 1 * each)
 
 
@@ -177,10 +181,10 @@ def test_infeasible_requests_get_a_sentence(
 def test_ranges_and_cures_of_every_step_size(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stable = facts(monkeypatch, capsys, "nn-code", "-a", "dsgpa-t")["stability"]
-    assert set(stable["ranges"]) == {"eta", "alpha", "beta"}
-    assert stable["cures"] == {}
-    for name, (low, high) in stable["ranges"].items():
+    found = facts(monkeypatch, capsys, "nn-code", "-a", "dsgpa-t")
+    assert set(found["ranges"]) == {"eta", "alpha", "beta"}
+    assert found["stability"]["cures"] == {}
+    for name, (low, high) in found["ranges"].items():
         assert low == 0
         beyond = facts(monkeypatch, capsys, "nn-code", "-a", "dsgpa-t", "--set", f"{name}={1.01 * high}")["stability"]
         assert beyond["stable"] is False

@@ -38,8 +38,8 @@ def test_a_reproduction_leaves_a_report_tables_and_figures(tmp_path: Path, monke
     }
     for experiment in tmp_path.glob("nn/*/*/experiment.toml"):  # a key younger than the run had its default
         text = experiment.read_text()
-        assert 'message_dtype = "full"\n' in text
-        experiment.write_text(text.replace('message_dtype = "full"\n', ""))
+        assert 'message_dtype = "same"\n' in text
+        experiment.write_text(text.replace('message_dtype = "same"\n', ""))
     monkeypatch.setattr(pool, "ProcessPoolExecutor", None)  # a finished reproduction needs no workers
     assert reproduce(monkeypatch, *flags) == 0
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from tests.reproduce.test_command import reproduce
 
-from peerdescent.cli import reproduce as cli_reproduce
 from peerdescent.experiments.plans import make_algorithm
-from peerdescent.reproduce import heterogeneous
+from peerdescent.reproduce import execution, heterogeneous
 from peerdescent.reproduce.results import LineResult, Results
 from peerdescent.reproduce.studies import Line, heterogeneous_studies, parts
 from peerdescent.runs.metrics import Metrics
@@ -66,7 +65,7 @@ def test_the_best_baseline_counts() -> None:
 
 def test_the_verdicts_reach_the_papers_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_digits = [study for study in heterogeneous_studies() if study.name == "nn-label"]
-    monkeypatch.setattr(cli_reproduce, "heterogeneous_studies", lambda: only_digits)
+    monkeypatch.setattr(execution, "heterogeneous_studies", lambda: only_digits)
     flags = ("--seeds", "1", "--budget", "0.0005", "--jobs", "2", "--quiet", "--out", str(tmp_path))
     assert reproduce(monkeypatch, "nn", *flags) == 0
     before = {claim["text"]: claim for claim in json.loads((tmp_path / "claims.json").read_text())}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.reproduce.test_command import reproduce
 
 from peerdescent import InputError, graphs, theory, train
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.plans import make_algorithm, resolve
 from peerdescent.reproduce import speedup, speedup_report
 
 KEYS = speedup.read()
@@ -106,7 +106,8 @@ def test_a_run_that_diverged_breaks_the_promise(broken: int) -> None:
 @pytest.mark.parametrize(("iterations", "tolerance"), [(10, 1e-9), (3000, 0.02)])
 def test_averages_are_those_of_every_iterate(iterations: int, tolerance: float) -> None:
     experiment = speedup.parts({**KEYS, "agents": [4], "iterations": [iterations]}, 1)[-1].experiment
-    problem, method = experiment.make_problem(4), make_algorithm(experiment, "dsgpa-f-pb")
+    (plan,) = resolve(experiment)
+    problem, method = plan.problem, plan.algorithm
     options = {"eval_every": 1, "batch_size": 1, "laplacian": "metropolis", "dtype": "float64", "per_agent": False}
     rows = train(problem, experiment.graph, method, iterations=iterations, **options).metrics[:-1]
     found = speedup.averages(experiment)

@@ -205,7 +205,7 @@ def test_methods_of_ones_own_are_tuned_in_workers_too(peerdescent_: Command, her
         ("-a d-sgd-1 --set eta=0", ("d-sgd-1 has nothing to tune",)),
         ("-a bogus", ("bogus",)),
         ("--resume", ("--out",)),
-        ("--workers 2", ("--workers", "--jobs")),
+        ("--workers 2", ("--workers",)),
         ("--on-loss continue", ("--on-loss",)),
         ("-a dsgpa-f --graph star:10 --laplacian unit --strict", ("unstable",)),
     ],

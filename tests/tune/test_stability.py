@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from peerdescent import theory
-from peerdescent.experiments import Experiment
-from peerdescent.tune import Budget, tune
-from peerdescent.tune.tuning import _Search
+from peerdescent.experiments.schema import Experiment
+from peerdescent.tune.search import Budget
+from peerdescent.tune.tuning import _Search, tune
 
 RING = {"problem": "quadratic", "graph": "ring:10", "algorithms": ("d-asg",), "batch_size": 0, "iterations": 20}
 

@@ -23,6 +23,7 @@ from peerdescent.runs.fingerprint import fingerprint
 from peerdescent.runs.folder import read_experiment, read_summary
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
+from peerdescent.training.plan import with_defaults
 
 _messages: Queue[tuple[int, int]] | None = None
 
@@ -104,7 +105,7 @@ def finished(part: Part, out: Path) -> bool:
     """Whether a part has run to its end, or to its divergence, under just these conditions."""
     folder = part.folder(out)
     try:
-        summary, known = read_summary(folder), read_experiment(folder)
+        summary, known = read_summary(folder), with_defaults(read_experiment(folder))
     except (OSError, ValueError):
         return False
     wanted = describe(part.experiment, part.experiment.algorithms[0])

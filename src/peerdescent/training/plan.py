@@ -128,6 +128,11 @@ def _given(problem: Problem) -> Problem:
     return problem
 
 
+def with_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded description, with defaults for settings that are newer than it."""
+    return {**plain(Settings()), **description}
+
+
 def plain(settings: Settings) -> dict[str, Any]:
     """Settings as TOML keys: lists for tuples, nothing for what is not set."""
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.asdict().items()}
