@@ -171,7 +171,7 @@ def test_infeasible_requests_get_a_sentence(
     assert call(monkeypatch, "explain", "--graph", f"file:{pieces}") == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "falls into 2 parts" in said
+    assert "it has 2 parts" in said
 
 
 def test_ranges_and_cures_of_every_step_size(
