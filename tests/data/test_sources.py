@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.support import tiny_mnist
-from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, kept, put
+from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, cached, put
 
 from peerdescent.data import mnist_full, sources
 from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location
 from peerdescent.errors import InputError
 
-own_surroundings, mirror = tiny_mnist.own_surroundings, tiny_mnist.mirror  # fixtures of this file
+isolated_environment, mirror = tiny_mnist.isolated_environment, tiny_mnist.mirror  # fixtures of this file
 
 # From a folder
 
@@ -29,7 +29,7 @@ own_surroundings, mirror = tiny_mnist.own_surroundings, tiny_mnist.mirror  # fix
 def test_a_folder_works_in_every_usual_form(tmp_path, form, below):
     folder = put(tmp_path / "given" / below, form=form)
     fetched = fetch(TINY, tmp_path / "given")
-    assert kept() == CONTENT
+    assert cached() == CONTENT
     assert set(fetched.served.values()) == {f"folder {tmp_path / 'given'}"}
     assert fetched.folder == location()
     assert fetched.skipped == {}
@@ -68,28 +68,28 @@ def test_a_spoiled_file_is_refused_and_never_kept(tmp_path, name, content, reaso
     folder = put(tmp_path / "given", CONTENT | {name: content})
     with pytest.raises(InputError, match=f"{name}.*{reason}"):
         fetch(TINY, folder)
-    assert name not in kept()
-    assert set(kept().items()) <= set(CONTENT.items())
+    assert name not in cached()
+    assert set(cached().items()) <= set(CONTENT.items())
 
 
 def test_a_spoiled_file_beside_a_good_one_does_no_harm(tmp_path):
     put(tmp_path / "given", {name: data[:-1] for name, data in CONTENT.items()})
     put(tmp_path / "given", form="gz")
     fetch(TINY, tmp_path / "given")
-    assert kept() == CONTENT
+    assert cached() == CONTENT
 
 
 def test_files_missing_from_a_folder_come_from_the_next_source(tmp_path, mirror):
     folder = put(tmp_path / "given")
     (folder / NAMES[2]).unlink()
     fetched = fetch(replace(TINY, mirrors=(mirror.address,)), folder)
-    assert kept() == CONTENT
+    assert cached() == CONTENT
     assert list(fetched.served.values()) == [f"folder {folder}"] * 2 + [mirror.host] * 2
     assert fetched.skipped == {f"folder {folder}": f"no {NAMES[2]}, plain or .gz"}
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "unreadable"])
-def test_a_folder_that_is_none_is_skipped(tmp_path, kind):
+def test_an_unusable_folder_is_skipped(tmp_path, kind):
     folder = tmp_path / "given"
     if kind == "file":
         folder.write_text("")
@@ -107,7 +107,7 @@ def test_a_folder_that_is_none_is_skipped(tmp_path, kind):
 def test_a_mirror_works(mirror):
     lines = []
     fetched = fetch(replace(TINY, mirrors=(mirror.address + "/",)), announce=lines.append)
-    assert kept() == CONTENT
+    assert cached() == CONTENT
     assert set(fetched.served.values()) == {mirror.host}
     assert [line for line in lines if "MB from" in line] == [f"{name}: 0.00 MB from {mirror.host}" for name in NAMES]
 
@@ -147,7 +147,7 @@ def break_off(handler):
     ],
     ids=["404", "503", "page", "cut", "other file", "large", "breaks off", "no HTTP", "silent", "slow"],
 )
-def test_a_bad_mirror_is_skipped_for_the_next(mirror, monkeypatch, answer, reason):
+def test_a_bad_mirror_is_skipped(mirror, monkeypatch, answer, reason):
     if "no answer" in reason or "took more" in reason:  # only then is there something to wait for
         monkeypatch.setattr(sources, "TIMEOUT", 0.3)
         monkeypatch.setattr(sources, "PATIENCE", 0.4)
@@ -155,7 +155,7 @@ def test_a_bad_mirror_is_skipped_for_the_next(mirror, monkeypatch, answer, reaso
     bad = mirror.address.replace("127.0.0.1", "localhost").removesuffix("/m") + "/bad"
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
     fetched = fetch(replace(TINY, mirrors=(bad, mirror.address)))
-    assert kept() == CONTENT
+    assert cached() == CONTENT
     assert set(fetched.served.values()) == {mirror.host}
     ((where, why),) = fetched.skipped.items()
     assert where.startswith("localhost")
@@ -209,7 +209,7 @@ def test_npm_works(tmp_path, npm, form):
     made = package(tmp_path / "made.tgz", content)
     npm(f"assert sys.argv[1:3] == ['pack', 'digits@1.0.0']; shutil.copy({str(made)!r}, 'digits-1.0.0.tgz')")
     fetched = fetch(WITH_NPM)
-    assert kept() == CONTENT
+    assert cached() == CONTENT
     assert set(fetched.served.values()) == {"npm package digits@1.0.0"}
 
 
@@ -219,7 +219,7 @@ def test_a_hostile_package_writes_nothing_outside(tmp_path, npm):
     npm(f"shutil.copy({str(made)!r}, 'digits-1.0.0.tgz')")
     with pytest.raises(InputError, match="truncated"):
         fetch(WITH_NPM)
-    assert kept() == {}
+    assert cached() == {}
     assert not list(tmp_path.rglob("escaped"))
 
 

@@ -107,7 +107,7 @@ def test_structure_agrees_with_networkx(spec):
     assert all(graph.neighbours(i) == tuple(sorted(g[i])) for i in range(graph.n))
 
 
-def test_networkx_there_and_back_keeps_weights():
+def test_a_networkx_round_trip_keeps_weights():
     graph = Graph(4, ((0, 1), (1, 2), (2, 3)), (0.5, 2.0, 3.0))
     assert graphs.from_networkx(graph.to_networkx()) == graph
 

@@ -93,7 +93,7 @@ def test_no_text_raises_anything_but_input_error(name, parts):
         ("file:", "nothing follows the colon; write it as file:PATH"),
     ],
 )
-def test_bad_texts_say_what_to_write(spec, words):
+def test_errors_show_what_to_write(spec, words):
     with pytest.raises(InputError, match=words):
         graphs.parse(spec)
 

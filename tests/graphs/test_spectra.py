@@ -38,7 +38,7 @@ def test_mixing_of_a_ring_in_closed_form(n):
     assert found.gap == pytest.approx(1 - max(abs(values[0]), abs(values[-2])), abs=1e-12)
 
 
-def test_gap_sees_the_negative_end():
+def test_the_gap_includes_the_negative_end():
     two = graphs.complete(2)
     flip = two.mixing()
     flip.data[:] = [0.1, 0.9, 0.9, 0.1]  # W = 0.1 I + 0.9 swap, eigenvalues 1 and −0.8
@@ -86,7 +86,7 @@ def test_sparse_solvers_agree_with_dense_ones(spec, monkeypatch):
 
 @pytest.mark.parametrize("end", ["_smallest_positive", "_largest"])
 @pytest.mark.parametrize("spec", ["grid:12:12", "regular:150:4", "ba:150:2", "star:100", "complete:40"])
-def test_shift_invert_agrees_where_lanczos_gives_up(spec, end, monkeypatch):
+def test_shift_invert_agrees_where_lanczos_fails(spec, end, monkeypatch):
     laplacian = graphs.parse(spec).laplacian("unit")
     wanted = np.linalg.eigvalsh(laplacian.toarray())[1 if end == "_smallest_positive" else -1]
     solve, calls = spectra.eigsh, []

@@ -1,4 +1,4 @@
-"""The convolutional problem, on made-up images: MNIST itself need not be there."""
+"""The convolutional problem, on random images instead of MNIST."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ DOUBLE = (torch.device("cpu"), torch.float64)
 
 
 @pytest.fixture(autouse=True)
-def _made_up_images(monkeypatch: pytest.MonkeyPatch) -> None:
+def _random_images(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     images, labels = random.random((120, 28, 28), dtype=np.float32), random.integers(0, 10, 120)
     split = Split(images[:100], labels[:100], images[100:], labels[100:])

@@ -1,4 +1,4 @@
-"""Every problem: gradients, losses, starts and noise are what they say."""
+"""Every problem: gradients, losses, starts and noise are correct."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROBLEMS = list(all_problems())
 
 
 def points(problem: Problem) -> torch.Tensor:
-    """Points where nothing is special, different for each agent."""
+    """Generic points, different for each agent."""
     shape = (problem.agents, problem.dimension)
     return 0.3 * torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=problem.dtype)
 
@@ -64,10 +64,10 @@ def test_stacked_gradients_equal_those_of_a_loop(name: str, batch_size: int | No
 def test_a_block_of_agents_has_the_same_gradients(name: str) -> None:
     problem = all_problems()[name]
     x = points(problem)
-    whole, part = torch.empty_like(x), torch.empty_like(x[1:])
-    problem.oracle(4, 5, True, range(3))(x, 7, whole)
+    full, part = torch.empty_like(x), torch.empty_like(x[1:])
+    problem.oracle(4, 5, True, range(3))(x, 7, full)
     problem.oracle(4, 5, True, range(1, 3))(x[1:], 7, part)
-    torch.testing.assert_close(part, whole[1:])
+    torch.testing.assert_close(part, full[1:])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -110,7 +110,7 @@ def test_the_network_s_gradient_by_hand_is_that_of_autograd() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if "uneven" in name])
-def test_agents_count_the_same_whatever_they_own(name: str) -> None:
+def test_agents_have_the_same_weight_whatever_their_shards(name: str) -> None:
     problem = all_problems()[name].to(CPU, torch.float64)
     assert isinstance(problem, problems.Sampled)
     assert len(set(problem.sizes)) > 1
@@ -145,14 +145,14 @@ def test_the_noise_is_as_stated(given: Problem) -> None:
     assert float(noise.std()) == pytest.approx(3 / 9**0.5, rel=0.02)
     assert abs(float(noise.mean())) < 0.02
     flat = noise.transpose(0, 1).reshape(4, -1)
-    assert float((torch.corrcoef(flat) - torch.eye(4)).abs().max()) < 0.05  # agents do not share it
+    assert float((torch.corrcoef(flat) - torch.eye(4)).abs().max()) < 0.05  # independent between agents
     lag = float((noise[1:] * noise[:-1]).mean())
-    assert abs(lag) < 0.02  # nor do iterations
+    assert abs(lag) < 0.02  # and between iterations
     oracle(zero, 150, out)
-    assert torch.equal(out, drawn[150])  # a pure function of k, in whatever order
+    assert torch.equal(out, drawn[150])  # a pure function of k
 
 
-def test_ripples_are_unlike_skewed_and_nonconvex() -> None:
+def test_ripples_are_heterogeneous_skewed_and_nonconvex() -> None:
     problem = Ripples(agents=200, dimension=50, spread=2.0).to(CPU, torch.float64)
     assert float(problem.c.mean(dim=0).abs().max()) < 1e-12
     assert float(problem.c.std()) == pytest.approx(2.0, rel=0.05)
@@ -166,7 +166,7 @@ def test_ripples_are_unlike_skewed_and_nonconvex() -> None:
 
 
 @pytest.mark.parametrize("options", [{"agents": 0}, {"dimension": 0}, {"spread": -1.0}, {"noise": float("nan")}])
-def test_ripples_refuse_what_cannot_be(options: dict[str, float]) -> None:
+def test_ripples_refuse_impossible_options(options: dict[str, float]) -> None:
     with pytest.raises(InputError, match="ripples"):
         Ripples(**options)  # type: ignore[arg-type]
 

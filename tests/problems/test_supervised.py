@@ -78,7 +78,7 @@ def test_shared_and_independent_starts() -> None:
         supervised(net, nn.functional.cross_entropy, data, agents=3, start="bogus")
 
 
-def test_training_leaves_the_module_alone() -> None:
+def test_training_does_not_change_the_module() -> None:
     net = small_net()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     train(supervised(net, nn.functional.cross_entropy, two_moons(), agents=2), "ring:2", "d-sgd-1", iterations=20)

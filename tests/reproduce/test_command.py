@@ -1,4 +1,4 @@
-"""The command on a tiny budget: all files are there, say the same, and a second call runs nothing again."""
+"""The command on a tiny budget: all files exist and are consistent, and a second call runs nothing again."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def test_a_reproduction_leaves_a_report_tables_and_figures(tmp_path: Path, monke
         summary = json.loads((part.folder(tmp_path) / "summary.json").read_text())
         (row,) = [row for row in rows if row["method"] == part.line.label]
         assert row["ours (%)"] == f"{100 * summary['accuracy']:.2f}"
-        assert row["verdict"] == ("not testable" if part.line.paper else "–")  # so short a run proves nothing
+        assert row["verdict"] == ("not testable" if part.line.paper else "–")  # such a short run proves nothing
         assert not (part.folder(tmp_path) / "checkpoints").exists()
     readme = (tmp_path / "README.md").read_text()
     assert all(f"| {row['method']} |" in readme for row in rows)
@@ -36,7 +36,7 @@ def test_a_reproduction_leaves_a_report_tables_and_figures(tmp_path: Path, monke
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         f"nn{kind}.{suffix}" for kind in ("", "-graph") for suffix in ("png", "pdf")
     }
-    for experiment in tmp_path.glob("nn/*/*/experiment.toml"):  # a key younger than the run had its default
+    for experiment in tmp_path.glob("nn/*/*/experiment.toml"):  # runs made before a key existed had its default
         text = experiment.read_text()
         assert 'message_dtype = "same"\n' in text
         experiment.write_text(text.replace('message_dtype = "same"\n', ""))
@@ -63,8 +63,8 @@ def test_wrong_flags_are_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert reproduce(monkeypatch, *flags) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("peerdescent: ")
-    assert said.count("\n") == 1
-    assert words in said
+    error = capsys.readouterr().err
+    assert error.startswith("peerdescent: ")
+    assert error.count("\n") == 1
+    assert words in error
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""A tiny data set in MNIST's form, a web server and surroundings for the tests that fetch it."""
+"""A tiny data set in the format of MNIST, a web server and an environment for the tests of fetching."""
 
 import gzip
 import hashlib
@@ -49,23 +49,23 @@ def put(folder, content=CONTENT, form="plain"):
     """Write the files into a folder: plain, gz, dotted or mixed."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, (name, data) in enumerate(content.items()):
-        way = ("plain", "gz", "dotted", "dotted gz")[i] if form == "mixed" else form
-        spelling = name.replace("-idx", ".idx") if "dotted" in way else name
-        if "gz" in way:
+        kind = ("plain", "gz", "dotted", "dotted gz")[i] if form == "mixed" else form
+        spelling = name.replace("-idx", ".idx") if "dotted" in kind else name
+        if "gz" in kind:
             (folder / f"{spelling}.gz").write_bytes(gzip.compress(data))
         else:
             (folder / spelling).write_bytes(data)
     return folder
 
 
-def kept():
-    """What the cache holds, temporary files included."""
+def cached():
+    """Return the contents of the cache, including temporary files."""
     folder = location()
     return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
 
 
 @pytest.fixture(autouse=True)
-def own_surroundings(tmp_path, monkeypatch):
+def isolated_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PEERDESCENT_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")

@@ -93,7 +93,7 @@ def test_infeasible_requests_get_a_sentence(spec: str, iterations: int, kappa1: 
 
 
 def test_a_disconnected_graph_gets_a_sentence() -> None:
-    with pytest.raises(InputError, match="falls into 2 parts"):
+    with pytest.raises(InputError, match="it has 2 parts"):
         theory.theorem1_parameters(graphs.Graph(4, ((0, 1), (2, 3))), 1000)
 
 

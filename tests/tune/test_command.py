@@ -1,4 +1,4 @@
-"""`peerdescent tune` from outside: what it finds, what it spends, what it leaves behind, how it goes on."""
+"""`peerdescent tune` from the command line: results, costs, files and resuming."""
 
 import csv
 import json
@@ -42,12 +42,12 @@ def without_seconds(folder: Path) -> list[dict[str, str]]:
 
 @pytest.fixture
 def tuned(peerdescent_: Command, here: Path) -> Path:
-    said = peerdescent_("tune", *shlex.split(f"{SMALL} {POOR} --trials 12 --seeds 2 --tuning-seeds 2 --seed 5 --out t"))
-    assert said.code == 0, said
+    done = peerdescent_("tune", *shlex.split(f"{SMALL} {POOR} --trials 12 --seeds 2 --tuning-seeds 2 --seed 5 --out t"))
+    assert done.code == 0, done
     return here / "t"
 
 
-def test_tuning_beats_poor_values_on_seeds_it_has_not_seen(tuned: Path) -> None:
+def test_tuning_beats_poor_values_on_fresh_seeds(tuned: Path) -> None:
     found = results(tuned)
     assert found["better"] == ["d-sgd-1", "dsgpa-f"]
     assert (found["tuning_seeds"], found["fresh_seeds"]) == ([5, 6], [7, 8])
@@ -93,7 +93,7 @@ def test_unstable_settings_never_run(peerdescent_: Command, here: Path) -> None:
     for path in ran:
         experiment = from_keys(toml.loads(path.read_text(), ""))
         assert theory.stability(make_algorithm(experiment, "dsgpa-f"), graphs.parse(experiment.graph), "unit").stable
-    assert result["own"]["loss"] == [None]  # measured all the same, and it diverges
+    assert result["own"]["loss"] == [None]  # it runs nevertheless, and diverges
     assert result["better"]
 
 
@@ -104,7 +104,7 @@ def test_the_tuned_experiment_can_be_compared(tuned: Path, peerdescent_: Command
         assert summary["loss"] == result["tuned"]["loss"][0]
 
 
-def test_all_that_is_written_says_the_same(tuned: Path) -> None:
+def test_all_files_are_consistent(tuned: Path) -> None:
     found = results(tuned)["results"]
     page, table = (tuned / "README.md").read_text(), (tuned / "table.md").read_text()
     for row in csv.DictReader((tuned / "table.csv").open()):
@@ -121,25 +121,23 @@ def test_all_that_is_written_says_the_same(tuned: Path) -> None:
     assert {path.name for path in (tuned / "figures").iterdir()} == {"tuned.png", "tuned.pdf"}
 
 
-def test_what_it_prints_fits_a_narrow_terminal(
-    peerdescent_: Command, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_output_fits_a_narrow_terminal(peerdescent_: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     flags = SMALL.removesuffix(" --quiet")
-    said = peerdescent_("tune", *shlex.split(f"{flags} -a dsgpa-t-pb -a d-sgd-2 --trials 3 --seeds 2 --out t"))
-    assert said.code == 0, said
+    done = peerdescent_("tune", *shlex.split(f"{flags} -a dsgpa-t-pb -a d-sgd-2 --trials 3 --seeds 2 --out t"))
+    assert done.code == 0, done
     for name, result in results(here / "t")["results"].items():
         values = " ".join(f"{key}={value}" for key, value in result["tuned"]["values"].items())
-        assert any(line.split() == [name, *values.split()] for line in said.out.splitlines()), said.out
-    assert max(map(len, said.out.splitlines())) <= 80
+        assert any(line.split() == [name, *values.split()] for line in done.out.splitlines()), done.out
+    assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_accuracy_can_be_the_goal(peerdescent_: Command, here: Path) -> None:
+def test_accuracy_can_be_the_metric(peerdescent_: Command, here: Path) -> None:
     flags = "--problem logistic-nonconvex --set problem.samples=200 --graph ring:4 --iterations 60 --jobs 1"
     more = "-a d-sgd-1 --set eta=1e-5 --metric accuracy --trials 6 --seeds 1 --out t --json"
-    said = peerdescent_("tune", *shlex.split(f"{flags} {more}"))
-    assert said.code == 0, said
-    found = json.loads(said.out)
+    done = peerdescent_("tune", *shlex.split(f"{flags} {more}"))
+    assert done.code == 0, done
+    found = json.loads(done.out)
     assert found["metric"] == "accuracy"
     (result,) = found["results"].values()
     assert result["better"] == (result["tuned"]["accuracy"] > result["own"]["accuracy"])
@@ -149,7 +147,7 @@ def test_accuracy_can_be_the_goal(peerdescent_: Command, here: Path) -> None:
     )
 
 
-def test_killed_and_started_again_it_ends_in_the_same_table(peerdescent_: Command, here: Path) -> None:
+def test_a_killed_tuning_resumes_to_the_same_table(peerdescent_: Command, here: Path) -> None:
     flags = shlex.split(f"{SMALL} {POOR} --trials 9 --seeds 2")
     assert peerdescent_("tune", *flags, "--out", "undisturbed").code == 0
     command = [sys.executable, "-m", "peerdescent", "tune", *flags, "--out", "killed"]
@@ -158,37 +156,37 @@ def test_killed_and_started_again_it_ends_in_the_same_table(peerdescent_: Comman
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    done = {path: path.stat().st_mtime_ns for path in (here / "killed").rglob("summary.json")}
-    assert done
+    finished = {path: path.stat().st_mtime_ns for path in (here / "killed").rglob("summary.json")}
+    assert finished
     assert peerdescent_("tune", *flags, "--out", "killed").code == 2  # only on request
     assert peerdescent_("tune", *flags, "--out", "killed", "--resume").code == 0
-    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
     assert without_seconds(here / "killed") == without_seconds(here / "undisturbed")
     assert (here / "killed" / "tuned.toml").read_bytes() == (here / "undisturbed" / "tuned.toml").read_bytes()
 
 
-def test_going_on_says_no_more_than_the_first_time(peerdescent_: Command, here: Path) -> None:
+def test_resuming_prints_the_same_notes(peerdescent_: Command, here: Path) -> None:
     flags = shlex.split(f"{SMALL.removesuffix(' --quiet')} -a dsgpa-f-pb --set gamma=0.5 --trials 12 --seeds 1 --out t")
     first, again = peerdescent_("tune", *flags), peerdescent_("tune", *flags, "--resume")
-    assert any(line["parameters"]["gamma"] < 0.5 for line in trials(here / "t"))  # of which a single run has a note
+    assert any(line["parameters"]["gamma"] < 0.5 for line in trials(here / "t"))  # for which a single run prints a note
     assert (first.code, first.err) == (again.code, again.err)
 
 
-def test_where_everything_diverges_it_says_so(peerdescent_: Command, here: Path) -> None:
-    said = peerdescent_("tune", *shlex.split(f"{SMALL} -a c-sgd --set eta=1e6 --trials 6 --seeds 1 --out t"))
-    assert said.code == 3
-    assert "diverged" in said.sentences[0]
+def test_if_every_trial_diverges_the_report_states_it(peerdescent_: Command, here: Path) -> None:
+    done = peerdescent_("tune", *shlex.split(f"{SMALL} -a c-sgd --set eta=1e6 --trials 6 --seeds 1 --out t"))
+    assert done.code == 3
+    assert "diverged" in done.sentences[0]
     (result,) = results(here / "t")["results"].values()
     assert result["tuned"] == {"values": None, "loss": None, "accuracy": None}
     assert "every trial diverged" in (here / "t" / "README.md").read_text()
 
 
-def test_methods_of_ones_own_are_tuned_in_workers_too(peerdescent_: Command, here: Path) -> None:
+def test_custom_methods_are_tuned_in_workers_too(peerdescent_: Command, here: Path) -> None:
     example = Path(__file__).parents[2] / "examples" / "new_method.py"
     name = "d-sgd-ema"
     flags = SMALL.replace("--jobs 1", "--jobs 2")
-    said = peerdescent_("tune", *shlex.split(f"{flags} --load {example} -a {name} --trials 3 --seeds 1 --out t"))
-    assert said.code == 0, said
+    done = peerdescent_("tune", *shlex.split(f"{flags} --load {example} -a {name} --trials 3 --seeds 1 --out t"))
+    assert done.code == 0, done
     assert results(here / "t")["results"][name]["trials"] == 3
 
 
@@ -211,25 +209,25 @@ def test_methods_of_ones_own_are_tuned_in_workers_too(peerdescent_: Command, her
     ],
 )
 def test_wrong_input_is_one_sentence(flags: str, words: tuple[str, ...], peerdescent_: Command, here: Path) -> None:
-    said = peerdescent_("tune", *shlex.split(f"{SMALL} {flags}"))
-    assert said.code == 2, said
-    (sentence,) = said.sentences
+    done = peerdescent_("tune", *shlex.split(f"{SMALL} {flags}"))
+    assert done.code == 2, done
+    (sentence,) = done.sentences
     assert all(word in sentence for word in words), sentence
     assert not list(here.iterdir())
 
 
 def test_an_experiment_without_algorithms_is_one_sentence(peerdescent_: Command, here: Path) -> None:
     (here / "none.toml").write_text('problem = "quadratic"\nalgorithms = []\n')
-    said = peerdescent_("tune", "none.toml")
-    assert said.code == 2
-    assert "needs an algorithm" in said.sentences[0]
+    done = peerdescent_("tune", "none.toml")
+    assert done.code == 2
+    assert "needs an algorithm" in done.sentences[0]
 
 
-def test_a_folder_of_something_else_is_left_alone(tuned: Path, peerdescent_: Command, here: Path) -> None:
-    said = peerdescent_("tune", *shlex.split(f"{SMALL} {POOR} --trials 13 --out t --resume"))
-    assert said.code == 2
-    assert "other settings" in said.sentences[0]
+def test_a_folder_with_other_contents_is_not_touched(tuned: Path, peerdescent_: Command, here: Path) -> None:
+    done = peerdescent_("tune", *shlex.split(f"{SMALL} {POOR} --trials 13 --out t --resume"))
+    assert done.code == 2
+    assert "other settings" in done.sentences[0]
     assert peerdescent_("compare", *shlex.split(f"{SMALL.replace('--jobs 1', '')} -a c-sgd --out c")).code == 0
-    said = peerdescent_("tune", *shlex.split(f"{SMALL} {POOR} --out c --resume"))
-    assert said.code == 2
-    assert "no tuning" in said.sentences[0]
+    done = peerdescent_("tune", *shlex.split(f"{SMALL} {POOR} --out c --resume"))
+    assert done.code == 2
+    assert "no tuning" in done.sentences[0]

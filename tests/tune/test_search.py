@@ -13,7 +13,7 @@ from peerdescent.tune.search import Budget, Round, Scored, best, propose
 from peerdescent.tune.space import Point, Space
 
 
-def sought(
+def search(
     name: str, score: Callable[[Point], float], trials: int = 24, stable: Callable[[Point], bool] = lambda point: True
 ) -> tuple[Scored | None, int]:
     """Return the best point of a search and the number of points tried."""
@@ -38,7 +38,7 @@ def test_rounds_spend_the_budget_and_end_at_full_length(trials: int, iterations:
 
 @given(eta=st.floats(0.005, 2.0))
 def test_the_best_step_is_found_within_a_half(eta: float) -> None:
-    found, tried = sought("d-sgd-1", lambda point: abs(math.log(point["eta"] / eta)))
+    found, tried = search("d-sgd-1", lambda point: abs(math.log(point["eta"] / eta)))
     assert tried == 24
     assert found is not None
     assert found.score < math.log(1.5)
@@ -50,24 +50,24 @@ def test_three_parameters_come_near_their_best() -> None:
     def far(point: Point) -> float:
         return sum(math.log(point[name] / value) ** 2 for name, value in goal.items())
 
-    found, _ = sought("dsgpa-f", far)
+    found, _ = search("dsgpa-f", far)
     assert found is not None
     assert found.score < far(algorithms.make("dsgpa-f").hyperparameters(0)) / 5
 
 
 @given(limit=st.floats(0.004, 3.0))
-def test_the_stable_region_is_never_left(limit: float) -> None:
-    found, tried = sought("d-sgd-1", lambda point: -point["eta"], stable=lambda point: point["eta"] < limit)
-    assert tried == 24  # what is left out costs no trial
+def test_all_trials_are_stable(limit: float) -> None:
+    found, tried = search("d-sgd-1", lambda point: -point["eta"], stable=lambda point: point["eta"] < limit)
+    assert tried == 24  # rejected points cost no trial
     assert found is not None
     assert limit / 2 < found.point["eta"] < limit
 
 
-def test_where_nothing_is_stable_nothing_is_tried() -> None:
-    assert sought("d-sgd-1", lambda point: 0.0, stable=lambda point: False) == (None, 0)
+def test_without_stable_points_nothing_is_tried() -> None:
+    assert search("d-sgd-1", lambda point: 0.0, stable=lambda point: False) == (None, 0)
 
 
-def test_a_round_goes_on_with_the_best_and_looks_around_the_very_best() -> None:
+def test_a_round_keeps_the_best_points_and_searches_around_the_first() -> None:
     space = Space.of("d-sgd-1", algorithms.make("d-sgd-1"))
     before = [Scored({"eta": eta}, score) for eta, score in ((0.01, 3.0), (0.3, 1.0), (1.0, math.inf), (0.1, 2.0))]
     points = propose(space, before, Round(2, 6, 100, 0.25), lambda point: True, 0, "test").points

@@ -1,4 +1,4 @@
-"""Where parameters are sought: every method has a space, and its points are what an experiment file can say."""
+"""The search space: every method has one, and its points can be written into an experiment."""
 
 import math
 
@@ -35,16 +35,16 @@ def test_a_methods_own_values_are_a_point_of_its_space(name: str) -> None:
     numbers=st.lists(st.floats(0, 1), min_size=5, max_size=5),
 )
 def test_points_survive_an_experiment_file_and_stay_in_their_box(name: str, part: float, numbers: list[float]) -> None:
-    seek = space(name)
-    point = seek.near(seek.own, part, np.array(numbers[: len(seek.dimensions)]))
-    written = toml.dumps({"set": {name: seek.options(point)}}).decode()
+    searched = space(name)
+    point = searched.near(searched.own, part, np.array(numbers[: len(searched.dimensions)]))
+    written = toml.dumps({"set": {name: searched.options(point)}}).decode()
     experiment = Experiment(algorithms=(name,), set=toml.loads(written, "a test")["set"])
-    assert make_algorithm(experiment, name) == seek.at(point)
-    for d in seek.dimensions:
+    assert make_algorithm(experiment, name) == searched.at(point)
+    for d in searched.dimensions:
         if d.scale == "log":
             ratio = point[d.name] / d.own
-            if d.name in seek.method.times_eta:
-                ratio *= point["eta"] / seek.own["eta"]
+            if d.name in searched.method.times_eta:
+                ratio *= point["eta"] / searched.own["eta"]
             assert 0.998 / FACTOR**part <= ratio <= 1.002 * FACTOR**part
         if d.scale == "momentum":
             assert 0 <= point[d.name] < 1
@@ -53,14 +53,14 @@ def test_points_survive_an_experiment_file_and_stay_in_their_box(name: str, part
     assert EPSILONS[0] <= point.get("epsilon", 0.1) <= EPSILONS[1]
 
 
-def test_what_a_method_does_not_power_or_vary_stays_so() -> None:
+def test_parameters_outside_of_the_space_stay_fixed() -> None:
     assert [d.name for d in space("dsgpa-f").dimensions] == ["eta", "alpha", "beta"]
     assert [d.name for d in space("dsgpa-t-pb").dimensions] == ["eta", "alpha", "beta", "gamma", "epsilon"]
     fixed = space("dsgpa-f-pb").at({"eta": 0.1, "alpha": 1.0, "beta": 2.0, "gamma": 0.9})
     assert fixed == DSGPA(eta=0.1, alpha=1, beta=2, gamma=0.9, dual="gauss-seidel")
 
 
-def test_schedules_keep_their_form_and_share_one_pace() -> None:
+def test_schedules_keep_their_form_and_share_one_decay() -> None:
     changed = space("d-sgd-2").at({"alpha": 0.5, "beta": 0.1, "decay": 20.0})
     assert changed.hyperparameters(1000) == pytest.approx({"alpha": 0.5 / 1.2, "beta": 0.1 / 1.2**0.3})
     method = DSGD1(eta=Power(0.3, -0.123456789))
@@ -79,19 +79,19 @@ def test_schedules_keep_their_form_and_share_one_pace() -> None:
     ],
 )
 def test_the_base_of_every_schedule_is_searched(own: Rate, changed: Rate) -> None:
-    seek = Space.of("d-sgd-1", DSGD1(eta=own))
-    assert seek.own == {"eta": 0.1}
-    assert seek.at(seek.own) == DSGD1(eta=own)
-    assert seek.at({"eta": 0.2}) == DSGD1(eta=changed)
+    searched = Space.of("d-sgd-1", DSGD1(eta=own))
+    assert searched.own == {"eta": 0.1}
+    assert searched.at(searched.own) == DSGD1(eta=own)
+    assert searched.at({"eta": 0.2}) == DSGD1(eta=changed)
 
 
-def test_another_step_alone_leaves_the_network_as_it_was() -> None:
-    seek = space("dsgpa-f")
-    point = seek.near(seek.own, 1.0, np.array([1.0, 0.5, 0.5]))  # η as large as can be, the rest in the middle
+def test_a_change_of_the_step_keeps_the_products_with_eta() -> None:
+    searched = space("dsgpa-f")
+    point = searched.near(searched.own, 1.0, np.array([1.0, 0.5, 0.5]))  # the largest η, the others in the middle
     assert point == pytest.approx({"eta": 0.9, "alpha": 5 / 30, "beta": 20 / 30}, rel=1e-3)
 
 
-def test_momentum_is_sought_by_its_distance_from_one() -> None:
+def test_momentum_is_searched_by_its_distance_from_one() -> None:
     beta = Dimension("beta", 0.9, "momentum", (0.0, 0.999))
     low, high = beta.side(0.9, 0.5)
     assert beta.value(high) == pytest.approx(1 - 0.1 / math.sqrt(FACTOR), abs=1e-4)

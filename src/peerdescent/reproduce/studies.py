@@ -17,7 +17,7 @@ from peerdescent.graphs import Graph
 STUDIES = ("nn", "cnn", "gamma")
 READINGS = ("code", "text")
 HETEROGENEOUS = {"label": "one digit per agent", "dirichlet": "Dirichlet(0.1) shards"}
-_OWN = ("label", "paper", "explains", "cause", "seeds")
+_LINE_KEYS = ("label", "paper", "explains", "cause", "seeds")
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ def parts(study: Study, seeds: int, budget: float = 1.0) -> list[Part]:
 
 
 def _line(base: Mapping[str, Any], entry: Mapping[str, Any]) -> Line:
-    own = {key: entry[key] for key in _OWN if key in entry}
-    keys = _over(base, {key: value for key, value in entry.items() if key not in _OWN})
+    own = {key: entry[key] for key in _LINE_KEYS if key in entry}
+    keys = _over(base, {key: value for key, value in entry.items() if key not in _LINE_KEYS})
     known = algorithms.find(keys["algorithm"]).options()
     chosen = {key: value for key, value in keys.get("set", {}).items() if key in known or key == "problem"}
     return Line(keys={**keys, "set": chosen}, **own)
