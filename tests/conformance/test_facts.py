@@ -45,7 +45,8 @@ def heterogeneous(n: int, noise: float = 0.0) -> Quadratic:
 
 
 def run(problem: Problem, graph: object, method: Algorithm | str, iterations: int, **settings: Any) -> Result:
-    chosen = {"dtype": "float64", "eval_every": max(1, iterations), "per_agent": False, **settings}
+    exact = {"batch_size": 0, "dtype": "float64"}
+    chosen = {**exact, "eval_every": max(1, iterations), "per_agent": False, **settings}
     chosen.setdefault("x0", start(problem.agents))
     return peerdescent.train(problem, graph, method, iterations=iterations, **chosen)
 

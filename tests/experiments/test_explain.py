@@ -3,13 +3,16 @@
 import json
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import peerdescent
 from peerdescent import algorithms, graphs, theory, train
+from peerdescent._util.numbers import jsonable
 from peerdescent.cli import main as cli
 from peerdescent.problems import Quadratic, convolutional_net
 from peerdescent.theory import prediction
@@ -242,3 +245,22 @@ def test_a_method_that_only_circles_warns_and_a_strict_run_is_refused(
     assert call(monkeypatch, "run", *flags, "--out", str(tmp_path / "b"), "--strict") == 2
     assert not (tmp_path / "b").exists()
     assert facts(monkeypatch, capsys, *CIRCLING)["stability"]["settles"] is True
+
+
+def test_python_explains_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = facts(
+        monkeypatch, capsys, "-a", "dsgpa-f", "--graph", "star:10", "--laplacian", "unit", "--problem", "quadratic"
+    )
+    found = peerdescent.explain("quadratic", "star:10", "dsgpa-f", laplacian="unit")
+    assert json.loads(json.dumps(jsonable(found.as_dict()))) == printed
+    assert str(found).startswith("dsgpa-f is unstable on this graph")
+
+
+def test_python_warns_of_instability_as_the_command_does() -> None:
+    with pytest.warns(UserWarning, match=r"dsgpa-f is unstable on this graph.*eta = 0\.021 would make it stable"):
+        train("quadratic", "star:10", "dsgpa-f", laplacian="unit", iterations=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train("quadratic", "ring:4", "dsgpa-f", iterations=3)

@@ -87,7 +87,7 @@ def test_training_does_not_change_the_module() -> None:
 
 def test_a_module_whose_data_do_not_fit_is_refused() -> None:
     problem = supervised(nn.Linear(3, 2), nn.functional.cross_entropy, two_moons(), agents=2)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"the gradient of supervised cannot be computed: .*shapes"):
         train(problem, "ring:2", "d-sgd-1", iterations=2)
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from peerdescent.experiments import runner
+from peerdescent.experiments import run as running
 
 HIDE = "import sys; sys.modules.update(dict.fromkeys(['matplotlib', 'plotly', 'jinja2', 'markupsafe', 'pandas']))\n"
 TABLES = "from peerdescent.report import summary_table; print(summary_table({'a': {'iteration': 9}}).to_markdown())"
@@ -37,7 +37,7 @@ def test_a_missing_package_is_one_sentence(script, sentence):
 
 
 def test_a_run_without_matplotlib_keeps_its_tables_and_warns(peerdescent_, here, monkeypatch):
-    monkeypatch.setattr(runner.extras, "installed", lambda package: package != "matplotlib")
+    monkeypatch.setattr(running.extras, "installed", lambda package: package != "matplotlib")
     flags = "-a d-sgd-1 --problem quadratic --graph ring:4 --iterations 5 --out a"
     result = peerdescent_("run", *flags.split())
     assert result.code == 0
@@ -48,7 +48,7 @@ def test_a_run_without_matplotlib_keeps_its_tables_and_warns(peerdescent_, here,
 
 
 def test_a_reproduction_without_matplotlib_does_not_start(peerdescent_, here, monkeypatch):
-    monkeypatch.setattr(runner.extras, "installed", lambda package: package != "matplotlib")
+    monkeypatch.setattr(running.extras, "installed", lambda package: package != "matplotlib")
     result = peerdescent_("reproduce", "nn")
     assert (result.code, list(here.iterdir())) == (2, [])
     assert "figures need matplotlib" in result.err

@@ -47,7 +47,7 @@ def labels(*paths):
 
 
 def test_seeds_become_one_label(folders):
-    assert labels(folders) == {"DSGD1": 2, "DSGPA": 1}
+    assert labels(folders) == {"d-sgd-1": 2, "dsgpa-t-pb": 1}
 
 
 def test_labels_show_what_differs_and_nothing_else(tmp_path):
@@ -100,7 +100,7 @@ def test_the_table_holds_the_last_evaluations(folders):
     ends = section.tables[0]
     one = read_metrics(folders / "b1")[-1]
     line = dict(zip(ends.columns, ends.rows[1], strict=True))
-    assert (line["method"], line["seeds"], line["iterations"], line["state"]) == ("DSGPA", "1", "40", "finished")
+    assert (line["method"], line["seeds"], line["iterations"], line["state"]) == ("dsgpa-t-pb", "1", "40", "finished")
     assert line["risk"] == f"{one['loss']:.4g}"
     assert line["consensus error"] == f"{one['consensus_error']:.3g}"
     first, second = (read_metrics(folders / name)[-1]["loss"] for name in ("a1", "a2"))
@@ -144,7 +144,7 @@ def test_the_command_writes_a_page_and_prints_its_path(peerdescent_, folders, tm
     found = Reader(out.read_text(encoding="utf-8"))
     assert "Two & two" in found.visible()
     assert f"peerdescent report {folders / 'a1'} {folders / 'b1'} --out {out} --title 'Two & two'" in found.visible()
-    assert [curve["label"] for curve in found.data()["charts"][0]["curves"]] == ["DSGD1", "DSGPA"]
+    assert [curve["label"] for curve in found.data()["charts"][0]["curves"]] == ["d-sgd-1", "dsgpa-t-pb"]
 
 
 def test_a_run_that_diverged_can_be_reported(peerdescent_, tmp_path):

@@ -108,7 +108,7 @@ def test_a_disconnected_graph_stops_with_a_checkpoint_and_lost_agents_come_back(
         process_runs.in_processes(3, [{**chosen, "on_loss": "continue", "kill": ["1@25"]}])
     manifest = json.loads(next((tmp_path / "a" / "checkpoints").glob("*/manifest.json")).read_text())
     assert (manifest["lost"], manifest["iteration"]) == ([1], 20)
-    with pytest.warns(UserWarning, match="agent 1 came back at iteration 20"):
+    with pytest.warns(UserWarning, match="agent 1 rejoined at iteration 20"):
         result = process_runs.one_run(None, **chosen, resume=True)
     assert result.x.shape == (3, 7)
     assert not any("invariant" in note for note in result.notes)

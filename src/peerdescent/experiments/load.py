@@ -31,7 +31,7 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Result
     Raises:
         InputError: the folder holds no run, or no checkpoint, or its problem is needed.
 
-    >>> import tempfile, peerdescent
+    >>> import tempfile, peerdescent, torch
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     made = peerdescent.train("quadratic", "ring:4", "d2", iterations=20, out=f"{folder}/a")
     ...     again = load(f"{folder}/a")

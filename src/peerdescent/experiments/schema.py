@@ -87,8 +87,9 @@ def override(experiment: Experiment, keys: Mapping[str, Any], values: Sequence[s
         chosen["algorithms"] = [name for text in chosen["algorithms"] for name in text.split(",")]
         for unwanted in set(experiment.algorithms) - set(chosen["algorithms"]):
             held.pop(unwanted, None)  # the values of a method that is left out
-    for text in values:
-        _set(held, text, [key for key, value in experiment.set.items() if isinstance(value, dict) and key != PROBLEM])
+    methods = [key for key, value in experiment.set.items() if isinstance(value, dict) and key != PROBLEM]
+    for text in sorted(values, key=lambda text: "." in text.partition("=")[0]):  # a method's own value comes last
+        _set(held, text, methods)
     return from_keys({**chosen, "set": held}, "the command line", experiment)
 
 

@@ -81,18 +81,23 @@ class Supervised(Sampled):
         if any(isinstance(module, _ConvNd) for module in self._module.modules()):
             return "loop", "convolutions are faster agent by agent"
         try:
-            self._try_stacked()
+            self._try(self.stacked_gradient)
+            return "stacked", "vmap over the agents"
         except Exception as error:  # vmap raises whatever the module's operations raise
-            return "loop", f"vmap fails: {_in_brief(error)}"
-        return "stacked", "vmap over the agents"
+            reason = _in_brief(error)
+        try:
+            self._try(self.looped_gradient)
+        except Exception as error:
+            raise InputError(f"the gradient of {self.name} cannot be computed: {_in_brief(error)}.") from error
+        return "loop", f"vmap fails: {reason}"
 
-    def _try_stacked(self) -> None:
-        """Compute the stacked gradient of at most two agents on two samples each; some layers refuse one sample."""
+    def _try(self, gradient: Callable[..., None]) -> None:
+        """Compute the gradient of at most two agents on two samples each; some layers refuse one sample."""
         shards = [self.shard(agent) for agent in range(min(2, self.agents))]
         few = min(2, *(len(inputs) for inputs, _ in shards))
         inputs, targets = (torch.stack([shard[part][:few] for shard in shards]) for part in (0, 1))
         points = self.flatten(self._module).to(self.device, self.dtype).repeat(len(shards), 1)
-        self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
+        gradient(points, inputs, targets, torch.empty_like(points))
 
     def flatten(self, module: nn.Module) -> torch.Tensor:
         """Return the parameters of a module as one vector."""

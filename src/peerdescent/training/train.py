@@ -98,7 +98,10 @@ def plan_of(
     chosen, graph = make_settings(settings), graphs.as_graph(graph)
     agents = graph.n
     method = algorithms.make(algorithm) if isinstance(algorithm, str) else algorithm
-    names = problem if isinstance(problem, str) else "", algorithm if isinstance(algorithm, str) else ""
+    names = (
+        problem if isinstance(problem, str) else "",
+        algorithms.canonical(algorithm) if isinstance(algorithm, str) else "",
+    )
     make = partial(problems.make, problem, agents) if isinstance(problem, str) else problem
     return make_plan(make, graph, method, chosen, x0, *names)
 
