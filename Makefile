@@ -61,4 +61,4 @@ format: $(READY) ## Format the code.
 	$(BIN)/ruff format .
 
 clean: ## Remove the virtual environment and caches.
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
