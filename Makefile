@@ -1,4 +1,4 @@
-# Everything on a fresh machine: `make run` shows a result, `make test` runs the tests.
+# On a fresh machine, `make run` shows a result and `make test` runs the tests; both set up .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 .PHONY: run test e2e browser network bench results lint format clean help
 
-help: ## Show what can be made.
+help: ## List the targets.
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 $(READY): pyproject.toml constraints.txt
@@ -15,31 +15,31 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-run: $(READY) ## Train ten agents on MNIST digits with four methods; shows a table and where the figure is.
+run: $(READY) ## Train ten agents on MNIST digits with four methods; prints a table and the path of the figure.
 	$(BIN)/peerdescent compare quickstart --out runs/quickstart --overwrite
 
-test: $(READY) lint ## Lint, types, tests and doctests.
+test: $(READY) lint ## Run linters, type checks, import contracts, tests and doctests.
 	$(BIN)/python -m pytest -n 2 -m "not e2e"
 
-e2e: $(READY) browser network ## Slower checks from end to end.
+e2e: $(READY) browser network ## Run the slow end-to-end tests.
 	$(BIN)/python -m pytest -n 2 -m e2e tests
 
-browser: # The report is tested in a real browser; where one cannot be installed, those tests say why they skip.
+browser: # The report is tested in a real browser; tests that cannot have one skip and give the reason.
 	@command -v chromium > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 		apt-get update -qq && apt-get install -y -qq chromium chromium-driver; fi
 
-network: # Four hosts are made of network namespaces; where that is impossible, those tests say why they skip.
+network: # Network namespaces serve as four hosts; tests that cannot have them skip and give the reason.
 	@command -v ip > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 		apt-get update -qq && apt-get install -y -qq iproute2; fi
 
-bench: $(READY) ## Ratios of speed, measured in one run.
+bench: $(READY) ## Measure speed as ratios within one run.
 	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/iteration.py
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/stacking.py
 
-results: $(READY) ## Reproduce the whole paper and what it does not test (about two hours on 2 cores); renews docs/results.
+results: $(READY) ## Reproduce the paper and the two studies it lacks (about two hours on 2 cores); updates docs/results.
 	$(BIN)/peerdescent reproduce speedup --seeds 1 --out runs/reproduce-code
 	$(BIN)/peerdescent reproduce heterogeneous-data --seeds 3 --out runs/reproduce-code
 	$(BIN)/peerdescent reproduce all --seeds 3 --out runs/reproduce-code
@@ -54,10 +54,11 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(READY) ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## Remove what can be made again.
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## Remove the virtual environment and caches.
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
