@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from peerdescent import Result, graphs, train
+from peerdescent import Result
 from peerdescent.experiments.files import read
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.plans import resolve
+from peerdescent.training.train import run_plan
 
 pytestmark = pytest.mark.e2e
 
@@ -17,10 +16,9 @@ def result(name: str, method: str, seed: int = 0, start: str | None = None) -> R
     """One method of an experiment in the library, evaluated at the end only."""
     experiment = read(name)
     if start is not None:
-        experiment = replace(experiment, set={**experiment.set, "problem": {"start": start}})
-    graph = graphs.parse(experiment.graph)
-    settings = {**vars(experiment.settings()), "seed": seed, "per_agent": False, "eval_every": experiment.iterations}
-    return train(experiment.make_problem(graph.n), graph, make_algorithm(experiment, method), **settings)
+        experiment = experiment.replace(set={**experiment.set, "problem": {"start": start}})
+    plans = resolve(experiment.replace(seed=seed, per_agent=False, eval_every=experiment.iterations))
+    return run_plan(next(plan for plan in plans if plan.name == method))
 
 
 def test_one_digit_each_from_glorot_starts() -> None:

@@ -140,7 +140,7 @@ register(
     "d2",
     D2,
     "D²: unbiased on heterogeneous data; needs λmin(W) > −1/3, else uses (I+W)/2",
-    aliases=("d-squared", "exact-diffusion"),
+    aliases=("d-squared",),
 )
 register(
     "d-sgt-1",

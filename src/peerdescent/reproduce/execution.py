@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from peerdescent._util import extras
 from peerdescent.data.fetch import fetch
 from peerdescent.experiments import pool
 from peerdescent.reproduce import heterogeneous, speedup, speedup_report
@@ -20,6 +21,7 @@ from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_st
 
 def execute(what: str, seeds: int, reading: str, budget: float, out: Path, jobs: int, console: Console) -> Path:
     """Run a study of the paper, all of them, or one that it lacks; returns the report's path."""
+    extras.require("matplotlib", "figures")  # now, not after hours of runs
     shortened = f" --budget {budget}" * (budget != 1)
     if what in ADDITIONAL_CLAIMS:
         command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
