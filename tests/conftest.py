@@ -17,6 +17,7 @@ from tests.support.commands import PATIENCE, Command, Said
 
 from peerdescent.algorithms import registry
 from peerdescent.cli import main as cli
+from peerdescent.experiments import run as running
 
 # Continuous integration repeats the same examples; at a desk every run looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -71,3 +72,9 @@ def process(here: Path) -> Command:
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of our own, so that what was measured elsewhere plays no part."""
     monkeypatch.setenv("PEERDESCENT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the figures, which take longer than the runs."""
+    monkeypatch.setattr(running, "_draw", lambda *_: None)

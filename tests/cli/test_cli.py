@@ -15,7 +15,6 @@ from tests.support.commands import Command, Said, rows
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent.cli.run import run
-from peerdescent.experiments import run as running
 from peerdescent.experiments.files import library, read
 from peerdescent.experiments.plans import make_algorithm, resolve
 from peerdescent.tracing.recording import vectors_sent
@@ -54,12 +53,6 @@ def refused(said: Said, here: Path, *words: str, leaves: tuple[str, ...] = ()) -
     for word in words:
         assert word in sentence
     assert sorted(os.listdir(here)) == sorted(leaves)
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the figures, which take longer than the runs."""
-    monkeypatch.setattr(running, "_draw", lambda *_: None)
 
 
 # Wrong input

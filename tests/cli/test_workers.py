@@ -22,8 +22,8 @@ DIVERGES = shlex.split(
 )
 
 
-def test_the_same_folder_as_with_one(process: Command, here: Path) -> None:
-    one = process(*RUN, "--out", "one")
+def test_the_same_folder_as_with_one(process: Command, peerdescent_: Command, here: Path) -> None:
+    one = peerdescent_(*RUN, "--out", "one")
     two = process(*RUN, "--out", "two", "--workers", 2)
     assert (one.code, two.code) == (0, 0), two.err
     assert rows(here / "two") == rows(here / "one")
@@ -32,8 +32,8 @@ def test_the_same_folder_as_with_one(process: Command, here: Path) -> None:
     assert names[0] == names[1]
     assert "2 processes sent each other" in two.out
     assert two.out.count("ring:4: 4 agents") == 1  # one process speaks
-    longer = process(*RUN, "--out", "two", "--resume", "--iterations", 30)
-    undisturbed = process(*RUN, "--out", "undisturbed", "--iterations", 30)
+    longer = peerdescent_(*RUN, "--out", "two", "--resume", "--iterations", 30)
+    undisturbed = peerdescent_(*RUN, "--out", "undisturbed", "--iterations", 30)
     assert (longer.code, undisturbed.code) == (0, 0)
     assert rows(here / "two") == rows(here / "undisturbed")
 

@@ -21,7 +21,7 @@ from tests.support.commands import Command, rows, until
 
 from peerdescent import graphs
 from peerdescent.algorithms.state import State
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.plans import resolve
 from peerdescent.experiments.schema import from_keys
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
@@ -130,7 +130,8 @@ def survivors_alone(state: State) -> torch.Tensor:
     state = {name: array[stayed].clone() for name, array in state.items()}
     state["v"] -= state["v"].mean(dim=0)
     experiment = from_keys(EXPERIMENT)
-    algorithm, problem = make_algorithm(experiment, "dsgpa-f-pb"), experiment.make_problem(HOSTS)
+    (plan,) = resolve(experiment)
+    algorithm, problem = plan.algorithm, plan.problem
     path = graphs.Graph(3, ((0, 1), (0, 2)))  # the ring 0-1-2-3 without 2, its agent 3 numbered anew
     network = make_network(
         MixingWeights.build(path, "metropolis", "metropolis", algorithm), torch.float64, torch.device("cpu")

@@ -14,6 +14,7 @@ import peerdescent
 from peerdescent import InputError, algorithms, problems, train
 from peerdescent.experiments.files import read
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 QUICK = ("--problem", "quadratic", "--graph", "ring:4", "--iterations", "20", "-q")
 
 

@@ -34,6 +34,7 @@ def test_every_setting_is_a_flag_a_key_and_an_argument() -> None:
     assert {setting.name for setting in settings_of(Settings)} < set(NAMES)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_python_and_the_command_line_have_the_same_defaults(peerdescent_: Command, here: Path) -> None:
     assert peerdescent_("run", "--problem", "quadratic", "--graph", "ring:3", "-a", "d2", "--out", "a", "-q").code == 0
     peerdescent.train("quadratic", "ring:3", "d2", out=here / "b")
@@ -106,6 +107,7 @@ def test_flags_win_over_files(file: dict[str, float], given_flags: list[tuple[st
         assert make_algorithm(changed, name).eta == expected  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_flag_wins_over_the_file_of_a_run(peerdescent_: Command, here: Path) -> None:
     flags_ = ("--problem", "quadratic", "--graph", "ring:4", "-a", "d-sgd-1", "--iterations", "3", "-q")
     assert peerdescent_("run", *flags_, "--out", "a").code == 0

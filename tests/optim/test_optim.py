@@ -20,6 +20,8 @@ from peerdescent import InputError, algorithms, graphs, optim, train
 from peerdescent.algorithms import PRESETS
 from peerdescent.distributed.launcher import workers
 
+pytestmark = pytest.mark.xdist_group("optim")  # its processes and fixtures are started once
+
 
 def in_processes(job: Callable[..., dict[str, torch.Tensor]], *arguments: Any) -> dict[str, torch.Tensor]:
     """All agents' vectors after a job, one agent per process."""

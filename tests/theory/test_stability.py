@@ -144,10 +144,12 @@ def diverges(method: algorithms.Algorithm, graph: graphs.Graph, laplacian: str) 
         )
     except DivergedError:
         return True
+    if float(result.x.abs().max()) > 1e3 * float(start.abs().max()):  # the mean may be all that grows
+        return True
     return result.metrics[-1]["consensus_error"] > result.metrics[0]["consensus_error"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     name=st.sampled_from([name for name in algorithms.PRESETS if name != "c-sgd"]),
     spec=st.sampled_from(["path:4", "star:6", "ring:5", "complete:4", "er:8:0.4:seed=3", "regular:6:3"]),

@@ -23,6 +23,8 @@ from peerdescent.problems import quadratic
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
 
+pytestmark = pytest.mark.xdist_group("processes")  # its processes and fixtures are started once
+
 
 @pytest.mark.parametrize("processes", [2, *(pytest.param(many, marks=pytest.mark.e2e) for many in (3, 5, 10))])
 def test_every_method_in_any_placement(processes: int) -> None:

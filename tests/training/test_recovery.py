@@ -30,6 +30,8 @@ from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Quadratic, quadratic
 from peerdescent.training.state_repair import Snapshots, readmit_agents, restore_invariants
 
+pytestmark = pytest.mark.xdist_group("recovery")  # its processes and fixtures are started once
+
 GRAPH = "er:10:0.6:seed=1"
 METHODS = ["dsgpa-t-pb", "d-sgt-2", "d2", "d-asg"]
 LOST_AT, END = 20, 40

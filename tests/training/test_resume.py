@@ -209,6 +209,7 @@ def test_without_a_checkpoint_it_starts_over(left: str, tmp_path: Path) -> None:
     assert rows(out) == rows(tmp_path / "whole")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_diverged_run_diverges_again(peerdescent_: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "SECONDS_BETWEEN", 0.0)
     monkeypatch.setattr(checkpoints, "SAVING_SHARE", 0)
@@ -219,6 +220,7 @@ def test_a_diverged_run_diverges_again(peerdescent_: Command, here: Path, monkey
     assert len(again.sentences) == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_comparison_goes_on(peerdescent_: Command, here: Path) -> None:
     flags = ["--problem", "quadratic", "--graph", "ring:4", "-a", "d-sgd-1,dm-sgd", "--iterations", "40", "--out"]
     assert peerdescent_("compare", *flags, "whole").code == 0

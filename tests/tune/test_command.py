@@ -22,6 +22,8 @@ from peerdescent.experiments.schema import from_keys
 from peerdescent.problems import quadratic
 from peerdescent.report.formatting import with_spread
 
+pytestmark = pytest.mark.xdist_group("tune")  # its processes and fixtures are started once
+
 SMALL = "--problem quadratic --graph ring:4 --batch-size 1 --set problem.noise=0.1 --iterations 120 --jobs 1 --quiet"
 POOR = "-a d-sgd-1 -a dsgpa-f --set d-sgd-1.eta=1e-3 --set dsgpa-f.eta=2e-4"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -97,7 +98,7 @@ def _entry(setting: Setting, value: Any) -> list[str]:
     """A key with its comment; commented out where it has its default."""
     choices = f" One of {setting.metavar.replace('|', ', ')}." if "|" in setting.metavar else ""
     shown = value if value not in (None, "", ()) else {"eval_every": 60, "powerball": 0.7}.get(setting.name, value)
-    text = toml.dumps({setting.name: list(shown) if isinstance(shown, tuple) else shown}).decode().strip()
+    text = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}"  # what JSON writes of these kinds is TOML too
     active = value != setting.default or setting.name in ("algorithms", "problem", "graph", "iterations", "batch_size")
     return [f"# {setting.help}{choices}", text if active else f"# {text}"]
 
