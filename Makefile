@@ -19,7 +19,7 @@ run: $(READY) ## Train ten agents on MNIST digits with four methods; prints a ta
 	$(BIN)/peerdescent compare quickstart --out runs/quickstart --overwrite
 
 test: $(READY) lint ## Run linters, type checks, import contracts, tests and doctests.
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not e2e"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not e2e"
 
 e2e: $(READY) browser network ## Run the slow end-to-end tests.
 	$(BIN)/python -m pytest -n 2 -m e2e tests
