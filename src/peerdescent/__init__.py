@@ -37,17 +37,6 @@ _HOMES = {
     "load": "experiments.load",
     "train": "training.train",
 }
-_PACKAGES = (
-    "algorithms",
-    "graphs",
-    "optim",
-    "problems",
-    "report",
-    "schedules",
-    "testing",
-    "theory",
-    "transforms",
-)
 
 __all__ = [
     "Callback",
@@ -75,10 +64,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f"peerdescent.{name}")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'peerdescent' has no attribute {name!r}")
+    if name not in _HOMES:
+        return importlib.import_module(f"peerdescent.{name}")
     value = getattr(importlib.import_module(f"peerdescent.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

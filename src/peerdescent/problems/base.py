@@ -62,6 +62,13 @@ class Problem(ABC):
     ) -> Oracle:
         """Return the gradients of a block of agents; batch_size None means exact gradients."""
 
+    def check_request(self, batch_size: int | None, strategy: str) -> None:
+        """Refuse a strategy that the problem does not have, and minibatches of nothing."""
+        if strategy not in self.strategies:
+            raise InputError(f"gradients = {strategy!r}: {self.name} supports {', '.join(self.strategies)}.")
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"batch_size = {batch_size}: expected at least 1.")
+
     @abstractmethod
     def loss(self, x: torch.Tensor) -> float:
         """Return f(x)."""

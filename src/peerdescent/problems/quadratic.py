@@ -58,10 +58,7 @@ class Quadratic(Problem):
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
         """Return A_i(x − c_i) plus noise/√B; exact without a batch size."""
-        if strategy not in self.strategies:
-            raise InputError(f"gradients = {strategy!r}: {self.name} supports {', '.join(self.strategies)}.")
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"batch_size = {batch_size}: expected at least 1.")
+        self.check_request(batch_size, strategy)
         return _NoisyGradient(self, batch_size, seed, agents)
 
     def loss(self, x: torch.Tensor) -> float:

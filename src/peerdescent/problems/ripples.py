@@ -61,10 +61,7 @@ class Ripples(Problem):
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
         """Return x − c_i + hω sin ωx plus noise/√B; exact without a batch size."""
-        if strategy not in self.strategies:
-            raise InputError(f"gradients = {strategy!r}: {self.name} supports {', '.join(self.strategies)}.")
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"batch_size = {batch_size}: expected at least 1.")
+        self.check_request(batch_size, strategy)
         c = self.c[agents.start : agents.stop].to(self.device, self.dtype)
         noise = KnownNoise(self.noise, batch_size, seed, [self.number(agent) for agent in agents])
 

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 
 from peerdescent.data import Minibatches
-from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
 
 Shards = Sequence[NDArray[np.integer]]
@@ -81,8 +80,7 @@ class Sampled(Problem):
         self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
     ) -> Oracle:
         """Return minibatch gradients for a block of agents; batch_size None means full shards."""
-        if strategy not in self.strategies:
-            raise InputError(f"gradients = {strategy!r}: {self.name} supports {', '.join(self.strategies)}.")
+        self.check_request(batch_size, strategy)
         if batch_size is None:
             return _FullShards(self, agents, strategy)
         minibatches = Minibatches(self.sizes, batch_size, seed, replacement, agents, self.numbers)

@@ -10,12 +10,13 @@ from typing import Any
 
 from peerdescent._util import toml
 from peerdescent.errors import InputError
+from peerdescent.runs.fingerprint import FREE, fingerprint
 from peerdescent.runs.folder import read_experiment, read_metrics
 from peerdescent.runs.metrics import COLUMNS, Metrics
 
 DEPTH = 3
 """The depth to which folders are searched for run folders."""
-UNTOLD = ("seed", "title", "name", "out", "load", "eval_every", "per_agent")
+UNTOLD = ("seed", *(key for key in FREE if key != "iterations"))
 """Keys that do not make two runs different methods."""
 SHARED = (
     "graph",
@@ -52,9 +53,10 @@ class Run:
         return int(self.keys.get("seed", 0))
 
     @property
-    def identity(self) -> tuple[tuple[str, str], ...]:
-        """The same for runs that differ only in the seed."""
-        return tuple(sorted((key, str(value)) for key, value in self.keys.items() if key not in UNTOLD))
+    def identity(self) -> tuple[str, int]:
+        """The same for runs of one length that differ only in the seed."""
+        keys = {key: value for key, value in self.keys.items() if key != "seed"}
+        return fingerprint(keys), int(keys.get("iterations", 0))
 
 
 @dataclass(frozen=True)
