@@ -16,7 +16,7 @@ from tests.support.commands import Command, Said, rows
 from peerdescent import algorithms, graphs, problems
 from peerdescent.cli.run import run
 from peerdescent.experiments.files import library, read
-from peerdescent.experiments.plans import make_algorithm, resolve
+from peerdescent.experiments.resolve import make_algorithm, resolve
 from peerdescent.tracing.recording import vectors_sent
 
 SMALL = "--problem quadratic --graph ring:4 --batch-size 0 --iterations 20"

@@ -21,7 +21,7 @@ from tests.support.commands import Command, rows, until
 
 from peerdescent import graphs
 from peerdescent.algorithms.state import State
-from peerdescent.experiments.plans import resolve
+from peerdescent.experiments.resolve import resolve
 from peerdescent.experiments.schema import from_keys
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
@@ -160,7 +160,7 @@ def test_four_hosts_equal_one_process(hosts: Hosts, process: Command, here: Path
 def test_a_host_is_cut_off_and_the_others_finish(blow: str, hosts: Hosts, process: Command, here: Path) -> None:
     assert process(*RUN, "--out", "until", "--iterations", KEPT).code == 0
     stalls = ["--stall", f"{LOST}@{KEPT + 50}:60"]  # it waits there for the blow, and so do the others
-    hosts.start(here, "--out", "four", "--on-loss", "continue", *stalls, PEERDESCENT_SILENCE_SECONDS="10")
+    hosts.start(here, "--out", "four", "--on-loss", "continue", *stalls, PEERDESCENT_HEARTBEAT_SECONDS="10")
     until(lambda: read_metrics(here / "four")["iteration"][-1:] == [KEPT], lambda: logs(here))
     until(lambda: "waiting for agent 2 on machine-c" in (here / "0.log").read_text(), lambda: logs(here))
     if blow == "killed":

@@ -6,7 +6,7 @@ import pytest
 
 from peerdescent import Result
 from peerdescent.experiments.files import read
-from peerdescent.experiments.plans import resolve
+from peerdescent.experiments.resolve import resolve
 from peerdescent.training.train import run_plan
 
 pytestmark = pytest.mark.e2e

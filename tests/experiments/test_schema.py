@@ -19,7 +19,7 @@ from peerdescent._util.schema import settings_of
 from peerdescent.cli import flags
 from peerdescent.cli.run import run
 from peerdescent.experiments.files import commented, read
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.resolve import make_algorithm
 from peerdescent.experiments.schema import Experiment, from_keys, override
 from peerdescent.training.settings import Settings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.reproduce.test_command import reproduce
 
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.resolve import make_algorithm
 from peerdescent.reproduce import execution, heterogeneous
 from peerdescent.reproduce.results import LineResult, Results
 from peerdescent.reproduce.studies import Line, heterogeneous_studies, parts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.reproduce.test_command import reproduce
 
 from peerdescent import InputError, graphs, theory, train
-from peerdescent.experiments.plans import make_algorithm, resolve
+from peerdescent.experiments.resolve import make_algorithm, resolve
 from peerdescent.reproduce import speedup, speedup_report
 
 KEYS = speedup.read()

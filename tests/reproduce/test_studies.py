@@ -4,7 +4,7 @@ import pytest
 
 from peerdescent import graphs
 from peerdescent.errors import InputError
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.resolve import make_algorithm
 from peerdescent.reproduce.studies import READINGS, STUDIES, heterogeneous_studies, parts, read_study
 
 

@@ -143,7 +143,7 @@ def test_a_process_that_dies_at_the_end_ends_no_other(moment: str, lost: tuple[i
 
 def test_an_unresponsive_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process is like one whose host is cut off: its connections stay open."""
-    monkeypatch.setenv("PEERDESCENT_SILENCE_SECONDS", "3")
+    monkeypatch.setenv("PEERDESCENT_HEARTBEAT_SECONDS", "3")
     run = {"graph": "complete:6", "iterations": 400, "on_loss": "continue"}
     with pytest.warns(UserWarning, match="no heartbeat for"), workers(3, process_runs.stopping, run) as group:
         result = process_runs.stopping(group, run)

@@ -17,7 +17,7 @@ from tests.support.commands import Command
 import peerdescent
 from peerdescent import graphs, theory
 from peerdescent._util import toml
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.resolve import make_algorithm
 from peerdescent.experiments.schema import from_keys
 from peerdescent.problems import quadratic
 from peerdescent.report.formatting import with_spread

@@ -11,7 +11,7 @@ from peerdescent import algorithms
 from peerdescent._util import toml
 from peerdescent.algorithms import DSGD1, DSGPA
 from peerdescent.errors import InputError
-from peerdescent.experiments.plans import make_algorithm
+from peerdescent.experiments.resolve import make_algorithm
 from peerdescent.experiments.schema import Experiment
 from peerdescent.schedules import Cosine, Inverse, Power, Rate, Step, Warmup
 from peerdescent.tune.space import EPSILONS, FACTOR, GAMMAS, Dimension, Space

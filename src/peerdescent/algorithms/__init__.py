@@ -1,9 +1,10 @@
 """The methods, one short file per family: each docstring is the equation, and the code reads like it."""
 
 from peerdescent.algorithms.base import Algorithm, Network, Step, varied
-from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2
+from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2

@@ -9,8 +9,9 @@ from typing import Any
 
 from peerdescent._util.validation import did_you_mean
 from peerdescent.algorithms.base import Algorithm
-from peerdescent.algorithms.corrected import D2, DSGT1, DSGT2
+from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.dsgpa import DSGPA
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 from peerdescent.errors import InputError

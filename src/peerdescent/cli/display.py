@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from peerdescent._util.numbers import jsonable
 from peerdescent.errors import InputError
 from peerdescent.experiments import run as running
-from peerdescent.experiments.plans import resolve
 from peerdescent.experiments.run import Outcome
 from peerdescent.experiments.schema import Experiment
 from peerdescent.runs.metrics import Row
@@ -38,13 +37,12 @@ class Display:
         """One line."""
         self.console.print(text)
 
-    def introduce(self, experiment: Experiment, strict: bool) -> None:
+    def introduce(self, experiment: Experiment, plans: Sequence[Plan], strict: bool) -> None:
         """What is run and where, and whether theory predicts that it is stable.
 
         Raises:
             InputError: with `strict`, a method is unstable or does not settle.
         """
-        plans = resolve(experiment)
         if experiment.title:
             self.console.print(experiment.title, style="bold")
         self.print(_heading(experiment, plans[0]))

@@ -35,7 +35,7 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
     experiment = flags.experiment_from(given)
     from peerdescent._util.numbers import jsonable
     from peerdescent.experiments.explain import explain_plan, picture
-    from peerdescent.experiments.plans import resolve
+    from peerdescent.experiments.resolve import resolve
 
     plans = resolve(experiment)
     facts = [explain_plan(plan) for plan in plans]

@@ -23,7 +23,7 @@ def list_(
 
     Example: `peerdescent list algorithms`
     """
-    from peerdescent.experiments.plans import load_methods
+    from peerdescent.experiments.resolve import load_methods
 
     for path in load or []:
         load_methods(path)

@@ -57,6 +57,7 @@ def _execute(given: dict[str, Any], together: bool) -> None:
         flags.check_one_method(experiment)
     from peerdescent.cli.display import Display
     from peerdescent.distributed.launcher import torchrun
+    from peerdescent.experiments.resolve import resolve
     from peerdescent.experiments.run import RunOptions, execute
 
     faults = {"on_loss": given["on_loss"], "kill": tuple(given["kill"] or ()), "stall": tuple(given["stall"] or ())}
@@ -69,9 +70,10 @@ def _execute(given: dict[str, Any], together: bool) -> None:
         silent = given["quiet"] or given["as_json"] or not (group is None or group.is_rank_zero)
         display = Display(silent)
         _fetch_data(experiment, display)
-        display.introduce(experiment, given["strict"])
+        plans = resolve(experiment)
+        display.introduce(experiment, plans, given["strict"])
         with display.progress():
-            outcomes = execute(experiment, replace(options, out=folder), together, display.callbacks_for, group)
+            outcomes = execute(experiment, replace(options, out=folder), together, display.callbacks_for, group, plans)
         if group is None or group.is_rank_zero:
             display.conclude(outcomes, folder, given["as_json"])
     errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]

@@ -64,6 +64,7 @@ def tune(
 def _execute(experiment: Experiment, given: dict[str, Any], budget: Budget, jobs: int | None) -> None:
     """Tune, showing how it goes; raises if no method has a setting that does not diverge."""
     from peerdescent.cli.display import Display
+    from peerdescent.experiments.resolve import resolve
     from peerdescent.experiments.run import RunOptions
     from peerdescent.tune import report
     from peerdescent.tune.tuning import tune as search
@@ -72,7 +73,7 @@ def _execute(experiment: Experiment, given: dict[str, Any], budget: Budget, jobs
     out = RunOptions(given["out"], given["resume"], given["overwrite"]).folder("tune")
     silent = given["quiet"] or given["as_json"]
     display = Display(silent)
-    display.introduce(experiment, given["strict"])
+    display.introduce(experiment, resolve(experiment), given["strict"])
     if experiment.problem == "mnist-cnn":
         from peerdescent.data.fetch import fetch
 

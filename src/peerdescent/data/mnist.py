@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.validation import check_integer
-from peerdescent.data.random import stream
+from peerdescent.data.randomness import stream
 from peerdescent.errors import InputError
 
 Images = NDArray[np.float32]

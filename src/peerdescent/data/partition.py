@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerdescent._util.validation import check_integer
-from peerdescent.data.random import stream
+from peerdescent.data.randomness import stream
 from peerdescent.errors import InputError
 
 Indices = NDArray[np.int64]

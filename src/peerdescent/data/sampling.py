@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from peerdescent._util.validation import check_integer
-from peerdescent.data.random import stream
+from peerdescent.data.randomness import stream
 from peerdescent.errors import InputError
 
 # Numbers drawn at once for an agent: many, since a new generator is expensive; few enough for 1000 agents.

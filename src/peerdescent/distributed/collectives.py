@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 
 from peerdescent.distributed.p2p import PointToPoint
 from peerdescent.distributed.placement import Placement
-from peerdescent.errors import InputError
+from peerdescent.errors import InputError, PeerLostError
 
 
 class Collectives:
@@ -61,6 +62,8 @@ class Collectives:
             for name in {**all_facts[0], **theirs}:
                 expected, given = all_facts[0].get(name, "none"), theirs.get(name, "none")
                 if given != expected:
+                    with contextlib.suppress(PeerLostError):
+                        self.barrier()  # so that no process leaves while another still waits for its answer
                     raise InputError(
                         f"process {rank} on {self.hosts[rank]} differs from process 0 in its {name} "
                         f"({given} against {expected}): start all processes alike."

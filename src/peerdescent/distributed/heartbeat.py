@@ -49,8 +49,8 @@ class Membership(NamedTuple):
 
 
 def heartbeat_timeout() -> float:
-    """How long a process may miss heartbeats; PEERDESCENT_SILENCE_SECONDS changes it."""
-    return seconds_from_environment("PEERDESCENT_SILENCE_SECONDS", HEARTBEAT_TIMEOUT)
+    """How long a process may miss heartbeats; PEERDESCENT_HEARTBEAT_SECONDS changes it."""
+    return seconds_from_environment("PEERDESCENT_HEARTBEAT_SECONDS", HEARTBEAT_TIMEOUT)
 
 
 def missed(seconds: float) -> str:

@@ -9,7 +9,7 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
 from peerdescent.experiments.files import run_file
-from peerdescent.experiments.plans import resolve
+from peerdescent.experiments.resolve import resolve
 from peerdescent.experiments.schema import from_keys
 from peerdescent.problems import Problem
 from peerdescent.runs.folder import CHECKPOINTS, read_experiment, read_metrics, read_summary

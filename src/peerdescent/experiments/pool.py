@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
 from peerdescent.errors import PeerdescentError
-from peerdescent.experiments.plans import describe, load_methods, resolve
+from peerdescent.experiments.resolve import describe, load_methods, resolve
 from peerdescent.experiments.run import RunOptions, run_one
 from peerdescent.experiments.schema import Experiment
 from peerdescent.runs.fingerprint import fingerprint

@@ -17,7 +17,7 @@ from peerdescent.distributed.launcher import launch
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, InputError
-from peerdescent.experiments.plans import describe, prepare, resolve
+from peerdescent.experiments.resolve import describe, prepare, resolve
 from peerdescent.experiments.schema import Experiment
 from peerdescent.report.layout import MATCHED, WeightedGraph
 from peerdescent.report.summary import summary_table
@@ -93,6 +93,7 @@ def execute(
     together: bool,
     callbacks_for: CallbacksFor = lambda name: (),
     group: ProcessGroup | None = None,
+    plans: Sequence[Plan] | None = None,
 ) -> dict[str, Outcome]:
     """Run one method, or several side by side (`together`), alone or in several processes.
 
@@ -102,9 +103,10 @@ def execute(
         together: whether every method gets a folder of its own below `out`, with one comparison above them.
         callbacks_for: what is called as each method goes on, in rank 0.
         group: the processes that torchrun started, if it did.
+        plans: the experiment, if it was resolved before.
     """
     experiment = prepare(experiment)
-    plans = resolve(experiment)
+    plans = resolve(experiment) if plans is None else plans
     agents = plans[0].graph.n
     check_integer("--workers", options.workers, 1)
     options.faults.check(agents, group.size if group is not None else options.workers)

@@ -14,8 +14,8 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
 from peerdescent.errors import InputError
 from peerdescent.kernels.compiler import CompilerError
-from peerdescent.kernels.eager import PlainUpdate
 from peerdescent.kernels.fused import CompiledUpdate
+from peerdescent.kernels.plain import PlainUpdate
 from peerdescent.mixing.network import MemoryNetwork
 from peerdescent.tracing.recording import RecordingError
 

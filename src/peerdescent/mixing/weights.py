@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import scipy.sparse
@@ -10,6 +11,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, Spectrum, spectrum
 
+Matrix = scipy.sparse.csr_array
 MATCHED = "matched"
 """The Laplacian (I−W)/(αη), with which ηαL = I−W."""
 
@@ -28,9 +30,8 @@ class MixingWeights:
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:
         """Build L and W of these kinds, L = (I−W)/(αη) for "matched"; W becomes (I+W)/2 where the method needs it."""
-        W = graph.mixing(mixing)
-        L = _matched(W, algorithm) if laplacian == MATCHED else graph.laplacian(laplacian)
-        spectral = spectrum(L, W)
+        step = _step(algorithm) if laplacian == MATCHED else 1.0
+        L, W, spectral = _matrices(graph, laplacian, mixing, step)
         if algorithm.mixing(spectral.lambda_min) == "as-is":
             return cls(graph, L, W, spectral)
         note = (
@@ -42,10 +43,21 @@ class MixingWeights:
         return cls(graph, L, lazy, spectrum(L, lazy), (note,))
 
 
-def _matched(W: scipy.sparse.csr_array, algorithm: Algorithm) -> scipy.sparse.csr_array:
-    """(I−W)/(αη) with the nominal αη; I−W for methods without such a product."""
+@functools.lru_cache(maxsize=8)
+def _matrices(graph: Graph, laplacian: str, mixing: str, step: float) -> tuple[Matrix, Matrix, Spectrum]:
+    """L, W and their spectrum; the methods of one experiment share them, and eigenvalues take a while."""
+    W = graph.mixing(mixing)
+    if laplacian == MATCHED:
+        L = scipy.sparse.csr_array((scipy.sparse.eye_array(graph.n) - W) / step)
+    else:
+        L = graph.laplacian(laplacian)
+    return L, W, spectrum(L, W)
+
+
+def _step(algorithm: Algorithm) -> float:
+    """The nominal αη by which the matched Laplacian is divided; 1 for methods without such a product."""
     h = algorithm.nominal()
     step = h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0
     if step == 0:
         raise InputError("laplacian = 'matched' divides by αη, which is 0: set alpha and eta above 0, or another kind.")
-    return scipy.sparse.csr_array((scipy.sparse.eye_array(W.shape[0]) - W) / step)
+    return step

@@ -10,13 +10,13 @@ from typing import Any
 
 from peerdescent._util import toml
 from peerdescent.errors import InputError
-from peerdescent.runs.fingerprint import FREE, fingerprint
+from peerdescent.runs.fingerprint import IGNORED, fingerprint
 from peerdescent.runs.folder import read_experiment, read_metrics
 from peerdescent.runs.metrics import COLUMNS, Metrics
 
 DEPTH = 3
 """The depth to which folders are searched for run folders."""
-UNTOLD = ("seed", *(key for key in FREE if key != "iterations"))
+UNTOLD = ("seed", *(key for key in IGNORED if key != "iterations"))
 """Keys that do not make two runs different methods."""
 SHARED = (
     "graph",

@@ -20,7 +20,7 @@ import torch
 from peerdescent import graphs, theory
 from peerdescent._util.files import write_atomically
 from peerdescent.errors import DivergedError, InputError
-from peerdescent.experiments.plans import describe, resolve
+from peerdescent.experiments.resolve import describe, resolve
 from peerdescent.experiments.schema import Experiment, from_keys
 from peerdescent.graphs import Graph
 from peerdescent.reproduce.results import NOT_REPRODUCED, REPRODUCED

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-FREE = ("iterations", "eval_every", "per_agent", "title", "load", "threads", "out", "name")
+IGNORED = ("iterations", "eval_every", "per_agent", "title", "load", "threads", "out", "name")
 """Keys that do not decide the trajectory: how long it is followed, what is recorded of it, names, threads."""
 
 
@@ -19,7 +19,7 @@ def identity(description: Mapping[str, Any]) -> dict[str, str]:
     """
     flat: dict[str, str] = {}
     for key, value in description.items():
-        if key in FREE:
+        if key in IGNORED:
             continue
         if isinstance(value, Mapping):
             flat.update({f"{key}.{name}": text for name, text in identity(value).items()})

@@ -26,7 +26,7 @@ from peerdescent.training.evaluation import evaluate, evaluate_agents, violation
 from peerdescent.training.gradients import choose_strategy
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
-from peerdescent.training.recovery import Recovery
+from peerdescent.training.recovery import Recovery, continue_without_lost
 from peerdescent.training.result import Result
 
 CHUNK = 100
@@ -114,8 +114,6 @@ class Run:
 
     def run(self) -> Result:
         """Run to the end, also without processes that are lost on the way if that is wanted and possible."""
-        from peerdescent.training.continuation import continue_without_lost
-
         outcome: Result | DivergedError | None = None
         lost = over = False
         while not over:
@@ -126,7 +124,7 @@ class Run:
                 over = True
             except PeerLostError as error:
                 if not self.recovery.can_go_on:
-                    raise self.recovery.sentence(error, self.checkpoints) from error
+                    raise self.recovery.stop_error(error, self.checkpoints) from error
                 self.group.raise_failure()
                 lost = True
         if isinstance(outcome, DivergedError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from peerdescent._util import toml
 from peerdescent._util.files import write_atomically
 from peerdescent._util.numbers import finite_or_none, jsonable
-from peerdescent.experiments.plans import describe
+from peerdescent.experiments.resolve import describe
 from peerdescent.report import drawing
 from peerdescent.report.formatting import ABSENT, with_spread
 from peerdescent.report.style import COLOURS

@@ -17,7 +17,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
 from peerdescent.experiments import pool
-from peerdescent.experiments.plans import describe, make_algorithm, prepare, resolve
+from peerdescent.experiments.resolve import describe, make_algorithm, prepare, resolve
 from peerdescent.experiments.schema import Experiment
 from peerdescent.runs.folder import ENVIRONMENT, is_leftover, prepare_folder, write_environment
 from peerdescent.training.loop import Run
