@@ -33,6 +33,7 @@ network: # Network namespaces serve as four hosts; tests that cannot have them s
 		apt-get update -qq && apt-get install -y -qq iproute2; fi
 
 bench: $(READY) ## Measure speed as ratios within one run.
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/iteration.py
 	$(BIN)/python benchmarks/workers.py
