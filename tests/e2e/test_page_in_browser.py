@@ -172,27 +172,27 @@ def test_it_opens_without_errors_and_without_the_network(reader, places, name):
 
 def test_curves_are_drawn_from_the_records(reader, folder):
     found = reader("good")
-    assert set(found.traces()) == {"DSGD1", "DMSGD"}
-    assert set(found.traces("band")) == {"DSGD1"}
+    assert set(found.traces()) == {"d-sgd-1", "dm-sgd"}
+    assert set(found.traces("band")) == {"d-sgd-1"}
     found.wait_for(lines=2)
     losses = read_metrics(folder / "b1")["loss"]
-    assert found.traces()["DMSGD"]["y"] == pytest.approx(losses, rel=1e-4)
+    assert found.traces()["dm-sgd"]["y"] == pytest.approx(losses, rel=1e-4)
     seeds = [read_metrics(folder / name)["loss"] for name in ("a1", "a2", "a3")]
-    assert found.traces()["DSGD1"]["y"] == pytest.approx([sum(at) / 3 for at in zip(*seeds, strict=True)], rel=1e-4)
+    assert found.traces()["d-sgd-1"]["y"] == pytest.approx([sum(at) / 3 for at in zip(*seeds, strict=True)], rel=1e-4)
 
 
 def test_a_click_hides_and_a_double_click_isolates(reader):
     found = reader("good")
     found.wait_for(lines=2)
     found.legend(0)
-    found.wait(lambda: set(found.traces()) == {"DMSGD"}, "DMSGD alone")
+    found.wait(lambda: set(found.traces()) == {"dm-sgd"}, "dm-sgd alone")
     assert found.traces("band") == {}
     found.wait_for(lines=1)
     assert [e.get_attribute("aria-pressed") for e in found.all(".legend button")] == ["false", "true"]
     found.legend(0)
     found.wait_for(lines=2)
     found.legend(0, double=True)
-    found.wait(lambda: set(found.traces()) == {"DSGD1"}, "DSGD1 alone")
+    found.wait(lambda: set(found.traces()) == {"d-sgd-1"}, "d-sgd-1 alone")
     found.legend(0, double=True)
     found.wait_for(lines=2)
 
@@ -202,11 +202,11 @@ def test_axes_can_be_switched(reader, folder):
     assert found.options("y") == ["loss", "accuracy", "consensus_error", "gradient_norm"]
     assert found.options("x") == ["iteration", "bytes_sent", "seconds"]
     assert (found.title("x"), found.title("y")) == ("iterations", "risk")
-    assert found.traces()["DMSGD"]["x"] == records["iteration"]
+    assert found.traces()["dm-sgd"]["x"] == records["iteration"]
     found.choose("x", "bytes_sent")
     found.choose("y", "accuracy")
     assert (found.title("x"), found.title("y")) == ("bytes sent", "test accuracy (%)")
-    shown = found.traces()["DMSGD"]
+    shown = found.traces()["dm-sgd"]
     assert shown["x"] == pytest.approx(records["bytes_sent"], rel=1e-4)
     assert shown["y"] == pytest.approx([100 * value for value in records["accuracy"]], rel=1e-4)
 
@@ -226,7 +226,7 @@ def test_the_table_shows_the_records(reader, folder):
     heads = [cell.text for cell in table.find_elements("css selector", "th")]
     cells = [cell.text for cell in table.find_elements("css selector", "tbody tr:nth-child(2) td")]
     line = dict(zip(heads, cells, strict=True))
-    assert line["method"] == "DMSGD"
+    assert line["method"] == "dm-sgd"
     assert float(line["risk"]) == pytest.approx(last["loss"], rel=1e-3)
     assert float(line["test accuracy (%)"]) == pytest.approx(100 * last["accuracy"], abs=0.005)
     assert float(line["consensus error"]) == pytest.approx(last["consensus_error"], rel=1e-2)

@@ -15,7 +15,7 @@ from tests.support.commands import PATIENCE, Said
 
 RUN = shlex.split("run --problem logistic-nonconvex --graph ring:4 --set problem.samples=100 --iterations 20 --out a")
 ANOTHER_VERSION = (
-    "from peerdescent import _version; _version.__version__ = '0.0.1'; from peerdescent import cli; cli.main()"
+    "from peerdescent import _version; _version.__version__ = '0.0.1'; from peerdescent.cli.main import main; main()"
 )
 
 pytestmark = pytest.mark.e2e
@@ -42,8 +42,8 @@ def ends(processes: Sequence[subprocess.Popen[str]]) -> list[Said]:
     ("other", "what"),
     [
         (["-m", "peerdescent", *RUN, "--seed", "1"], "its seed (1 against 0)"),
-        (["-m", "peerdescent", *RUN, "--set", "problem.samples=200"], '"samples": 200'),
-        (["-m", "peerdescent", "compare", *RUN[1:]], 'its command ("compare" against "run")'),
+        (["-m", "peerdescent", *RUN, "--set", "problem.samples=200"], "its problem.samples (200 against 100)"),
+        (["-m", "peerdescent", "compare", *RUN[1:]], "its command (compare against run)"),
         (["-c", ANOTHER_VERSION, *RUN], "its version (0.0.1 against "),
     ],
     ids=["seed", "data", "command", "version"],

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from peerdescent.cli import flags
+from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,9 +53,8 @@ def compare(**given: Any) -> None:
 def _execute(given: dict[str, Any], together: bool) -> None:
     """Execute what the flags ask for, showing how it goes; raises if every method diverged."""
     flags.silence(given["quiet"])
-    experiment = flags.experiment_from(given)
-    if not together:
-        flags.check_one_method(experiment)
+    # Wrong flags are reported before torch is imported, but under torchrun by rank 0 alone.
+    early = None if under_torchrun() else _experiment(given, together)
     from peerdescent.cli.display import Display
     from peerdescent.distributed.launcher import torchrun
     from peerdescent.experiments.resolve import resolve
@@ -64,6 +64,7 @@ def _execute(given: dict[str, Any], together: bool) -> None:
     records = {"resume": given["resume"], "overwrite": given["overwrite"]}
     options = RunOptions(flags.folder_from(given), **records, workers=given["workers"], **faults)
     with torchrun() as group:
+        experiment = early or _experiment(given, together)
         if group is not None and options.on_loss == "restart" and options.out is None:
             raise InputError("--on-loss restart needs --out under torchrun: name the run folder to resume.")
         folder = options.folder("compare" if together else experiment.algorithms[0])
@@ -76,9 +77,16 @@ def _execute(given: dict[str, Any], together: bool) -> None:
             outcomes = execute(experiment, replace(options, out=folder), together, display.callbacks_for, group, plans)
         if group is None or group.is_rank_zero:
             display.conclude(outcomes, folder, given["as_json"])
-    errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
-    if len(errors) == len(outcomes):
-        raise errors[0]
+        errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
+        if len(errors) == len(outcomes):
+            raise errors[0]
+
+
+def _experiment(given: dict[str, Any], together: bool) -> Experiment:
+    experiment = flags.experiment_from(given)
+    if not together:
+        flags.check_one_method(experiment)
+    return experiment
 
 
 def _fetch_data(experiment: Experiment, display: Display) -> None:

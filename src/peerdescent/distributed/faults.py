@@ -109,11 +109,6 @@ def with_restarts(faults: Faults, attempt: Callable[[int], T]) -> T:
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def restarts_of_torchrun() -> int:
-    """How often torchrun has restarted this process."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-
-
 def _parse(kind: Literal["kill", "stall"], text: str) -> InjectedFault:
     wanted = "AGENT@ITERATION, such as 3@250" if kind == "kill" else "AGENT@ITERATION:SECONDS, such as 3@250:20"
     agent, _, rest = str(text).partition("@")

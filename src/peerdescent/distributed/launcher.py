@@ -19,8 +19,9 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from peerdescent.distributed.faults import Faults, with_restarts
 from peerdescent.distributed.gloo import CONNECT_TIMEOUT
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun, under_torchrun
+from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun
 from peerdescent.distributed.shared_memory import shared_memory_folder
+from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.distributed.worker_process import Environment, prepare_worker, start_worker
 from peerdescent.errors import DivergedError, InputError, PeerdescentError, PeerLostError, RankError
 

@@ -23,11 +23,6 @@ from peerdescent.errors import InputError, PeerdescentError, PeerLostError
 LOCALHOST = "127.0.0.1"
 
 
-def under_torchrun() -> bool:
-    """Whether this process was started as one of several."""
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
-
-
 def join_torchrun() -> ProcessGroup:
     """Join the processes that torchrun started, at the rendezvous address that it sets.
 

@@ -12,10 +12,11 @@ from peerdescent._util import extras, toml
 from peerdescent._util.files import write_atomically
 from peerdescent._util.validation import check_integer
 from peerdescent._version import __version__
-from peerdescent.distributed.faults import Faults, as_faults, restarts_of_torchrun
+from peerdescent.distributed.faults import Faults, as_faults
 from peerdescent.distributed.launcher import launch
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.distributed.torchrun import restarts_of_torchrun
 from peerdescent.errors import DivergedError, InputError
 from peerdescent.experiments.resolve import describe, prepare, resolve
 from peerdescent.experiments.schema import Experiment

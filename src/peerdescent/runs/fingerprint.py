@@ -15,14 +15,15 @@ def identity(description: Mapping[str, Any]) -> dict[str, str]:
     """What decides the trajectory, flat: tables become dotted keys, values JSON texts.
 
     >>> identity({"seed": 1, "title": "a", "set": {"d-sgd-1": {"eta": 0.1}}})
-    {'seed': '1', 'set.d-sgd-1.eta': '0.1'}
+    {'seed': '1', 'd-sgd-1.eta': '0.1'}
     """
     flat: dict[str, str] = {}
     for key, value in description.items():
         if key in IGNORED:
             continue
         if isinstance(value, Mapping):
-            flat.update({f"{key}.{name}": text for name, text in identity(value).items()})
+            owner = "" if key == "set" else f"{key}."  # hyperparameters by the names under which they are set
+            flat.update({f"{owner}{name}": text for name, text in identity(value).items()})
         else:
             flat[key] = json.dumps(value, sort_keys=True, default=str)
     return flat
@@ -48,9 +49,4 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str
     """
     one, other = identity(known), identity(wanted)
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    return [f"{_short(key)} = {one.get(key, 'nothing')} there and {other.get(key, 'nothing')} here" for key in keys]
-
-
-def _short(key: str) -> str:
-    """A hyperparameter by the name under which it is set."""
-    return key.removeprefix("set.")
+    return [f"{key} = {one.get(key, 'nothing')} there and {other.get(key, 'nothing')} here" for key in keys]
