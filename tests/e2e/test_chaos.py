@@ -104,7 +104,7 @@ def test_restarts_give_the_undisturbed_result(here: Path) -> None:
         now = struck(running, out, RESTARTS_OF_A_RUN, moments, calm=6)  # from before the next have started to well into
         said, killed = ended(running), killed + now
         assert running.returncode == 0, said
-        assert runs < 40, "hardly any worker was found to kill"
+        assert runs < 100, "hardly any worker was found to kill"
         restarts += len(re.findall(r"; restart \d+ of", said))
         assert "Traceback" not in said
         assert rows(out) == rows(undisturbed)
@@ -122,7 +122,7 @@ def test_those_who_are_left_go_on(process: Command, here: Path) -> None:
         now = struck(running, out, LOSSES_OF_A_RUN, moments, calm=0.5)
         said, killed = ended(running), killed + now
         assert running.returncode == 0, said
-        assert runs < 40, "hardly any worker was found to kill"
+        assert runs < 100, "hardly any worker was found to kill"
         assert "Traceback" not in said
         summary = json.loads((out / "summary.json").read_text())
         assert (summary["iteration"], summary["diverged"]) == (2500, False)
