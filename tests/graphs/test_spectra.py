@@ -84,22 +84,58 @@ def test_sparse_solvers_agree_with_dense_ones(spec, monkeypatch):
         assert getattr(sparse, name) == pytest.approx(getattr(dense, name), rel=1e-7, abs=1e-11), name
 
 
-@pytest.mark.parametrize("end", ["_smallest_positive", "_largest"])
-@pytest.mark.parametrize("spec", ["grid:12:12", "regular:150:4", "ba:150:2", "star:100", "complete:40"])
-def test_shift_invert_agrees_where_lanczos_fails(spec, end, monkeypatch):
+SOLVERS = ("grid:12:12", "regular:150:4", "ba:150:2", "star:100", "complete:40", "ws:120:4:0.1")
+
+
+@pytest.mark.parametrize("solver", ["_shift_invert", "_lanczos"])
+@pytest.mark.parametrize("spec", SOLVERS)
+def test_both_solvers_agree_with_dense_eigenvalues(spec, solver):
     laplacian = graphs.parse(spec).laplacian("unit")
-    wanted = np.linalg.eigvalsh(laplacian.toarray())[1 if end == "_smallest_positive" else -1]
-    solve, calls = spectra.eigsh, []
+    wanted = np.linalg.eigvalsh(laplacian.toarray())
+    assert getattr(spectra, solver)(laplacian) == pytest.approx((wanted[1], wanted[-1]), rel=1e-8)
 
-    def stubborn(*arguments, **options):
-        calls.append("sigma" in options)
-        if "sigma" not in options:
-            raise spectra.ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
-        return solve(*arguments, **options)
 
-    monkeypatch.setattr(spectra, "eigsh", stubborn)
-    assert getattr(spectra, end)(laplacian) == pytest.approx(wanted, rel=1e-8)
-    assert calls == [False, True]
+def test_shift_invert_takes_over_where_lanczos_fails(monkeypatch):
+    def stubborn(laplacian):
+        raise spectra.ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
+
+    laplacian = graphs.parse("grid:12:12").laplacian("unit")
+    wanted = np.linalg.eigvalsh(laplacian.toarray())
+    for name, value in {"DENSE": 0, "FILL": 0, "_lanczos": stubborn}.items():
+        monkeypatch.setattr(spectra, name, value)
+    assert spectra._ends(laplacian) == pytest.approx((wanted[1], wanted[-1]), rel=1e-8)
+
+
+@pytest.mark.parametrize("spec", ["ring:20", "ring:21", "path:2", "path:17", "star:9", "complete:11"])
+@pytest.mark.parametrize("kind", ["unit:0.3", "metropolis"])
+def test_closed_forms_need_no_solver(spec, kind, monkeypatch):
+    laplacian = graphs.parse(spec).laplacian(kind)
+    wanted = np.linalg.eigvalsh(laplacian.toarray())
+    assert spectra._closed_form(laplacian) == pytest.approx((wanted[1], wanted[-1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("graph", ["grid:4:5", "er:12:0.4", "edges:0-1=1,1-2=2,2-0=1"])
+def test_other_graphs_have_no_closed_form(graph):
+    parsed = graphs.parse(graph)
+    assert spectra._closed_form(parsed.laplacian("weighted" if parsed.weights else "unit")) is None
+
+
+@pytest.mark.parametrize(("spec", "low"), [("ring:100000", 4 / 3), ("path:100000", 1 / 3), ("complete:1500", None)])
+def test_large_graphs_take_no_time(spec, low):
+    graph = graphs.parse(spec)
+    found = graphs.spectrum(graph.laplacian(), graph.mixing())
+    wanted = 1.0 if low is None else low * np.pi**2 / graph.n**2
+    assert found.rho2 == pytest.approx(wanted, rel=1e-6)
+    assert 1 - found.lambda2 == pytest.approx(wanted, abs=1e-15)
+
+
+@pytest.mark.parametrize("spec", ["grid:5:6", "ring:12"])
+def test_the_lazy_spectrum_is_that_of_the_lazy_matrix(spec):
+    graph = graphs.parse(spec)
+    lazy = unit(graph).lazy()
+    direct = graphs.spectrum(graph.laplacian("unit"), graph.mixing("lazy"))
+    for name in ("rho", "rho2", "lambda_min", "lambda2", "gap"):
+        assert getattr(lazy, name) == pytest.approx(getattr(direct, name), abs=1e-12), name
 
 
 def test_a_large_ring_in_closed_form():

@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, identity
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from peerdescent.errors import InputError
 
-DENSE = 500  # up to this many agents, compute all eigenvalues: faster, and always converges
+DENSE = 500
+"""Agents up to which all eigenvalues are computed: faster, and always converges."""
+FILL = 30_000_000
+"""The largest factorisation in numbers."""
+TOLERANCE = 1e-8
+"""Of the residual; the error of the eigenvalue of a symmetric matrix is of the order of its square."""
+ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,15 @@ class Spectrum:
     lambda2: float
     gap: float
 
+    def lazy(self) -> Spectrum:
+        """The eigenvalues of L and of (I+W)/2.
+
+        >>> Spectrum(rho=4.0, rho2=2.0, lambda_min=-0.5, lambda2=0.0, gap=0.5).lazy()
+        Spectrum(rho=4.0, rho2=2.0, lambda_min=0.25, lambda2=0.5, gap=0.5)
+        """
+        lambda_min, lambda2 = (1 + self.lambda_min) / 2, (1 + self.lambda2) / 2
+        return Spectrum(self.rho, self.rho2, lambda_min, lambda2, gap=1 - max(abs(lambda2), abs(lambda_min)))
+
 
 def spectrum(laplacian: csr_array, mixing: csr_array) -> Spectrum:
     """Compute the extreme eigenvalues of L and W of one connected graph.
@@ -53,8 +69,9 @@ def spectrum(laplacian: csr_array, mixing: csr_array) -> Spectrum:
     if n == 1:
         return Spectrum(rho=0.0, rho2=0.0, lambda_min=1.0, lambda2=0.0, gap=1.0)
     rho2, rho = _ends(laplacian)
-    # I − W is a Laplacian too
-    low, high = _ends(csr_array(identity(n) - mixing))
+    disagreement = csr_array(identity(n) - mixing)  # a Laplacian too
+    same = n > DENSE and abs(disagreement - laplacian).max() < ROUNDING
+    low, high = (rho2, rho) if same else _ends(disagreement)
     lambda2, lambda_min = 1.0 - low, 1.0 - high
     return Spectrum(rho, rho2, lambda_min, lambda2, gap=1.0 - max(abs(lambda2), abs(lambda_min)))
 
@@ -64,41 +81,73 @@ def _ends(laplacian: csr_array) -> tuple[float, float]:
     if laplacian.shape[0] <= DENSE:
         values = np.linalg.eigvalsh(laplacian.toarray())
         return float(values[1]), float(values[-1])
-    return _smallest_positive(laplacian), _largest(laplacian)
-
-
-# Lanczos is fast on well-connected graphs, where a factorisation has much fill-in. It stalls on rings, paths and
-# trees, whose eigenvalues cluster at the ends; there factorisations are cheap, so use shift-invert.
-
-
-def _largest(laplacian: csr_array) -> float:
-    start = _start(laplacian.shape[0])
+    if (known := _closed_form(laplacian)) is not None:
+        return known
+    # Factorisations are cheap on rings, trees, grids and other graphs that are long and thin, where Lanczos stalls
+    # since their eigenvalues cluster at the ends. On well-connected graphs they fill up, and Lanczos is fast.
+    n = laplacian.shape[0]
+    if n * _bandwidth(laplacian) <= FILL:
+        return _shift_invert(laplacian)
     try:
-        return float(eigsh(laplacian, 1, which="LA", v0=start, **_lanczos(laplacian))[0])
+        return _lanczos(laplacian)
     except ArpackNoConvergence:
-        above = _bound(laplacian) * (1 + 1e-8)
-        return float(eigsh(laplacian.tocsc(), 1, sigma=above, v0=start, return_eigenvectors=False)[0])
+        return _shift_invert(laplacian)
 
 
-def _smallest_positive(laplacian: csr_array) -> float:
+def _closed_form(laplacian: csr_array) -> tuple[float, float] | None:
+    """The ends for complete graphs, stars, rings and paths with one weight w on all edges; None for others.
+
+    w·n and w·n, w and w·n, w(2 − 2cos 2π/n) and w(2 − 2cos 2π⌊n/2⌋/n), w(2 − 2cos π/n) and w(2 + 2cos π/n).
+    """
+    n = laplacian.shape[0]
+    weights = -laplacian.data[laplacian.data < 0]
+    if np.ptp(weights) > ROUNDING * weights.max():
+        return None
+    w, edges = float(weights[0]), len(weights) // 2
+    degrees = np.diff(laplacian.indptr) - 1
+    if edges == n * (n - 1) // 2:
+        return w * n, w * n
+    if edges == n - 1 and degrees.max() == n - 1:
+        return w, w * n
+    if degrees.max() > 2:
+        return None
+    if edges == n:
+        return w * _wave(2 * np.pi / n), w * _wave(2 * np.pi * (n // 2) / n)
+    return w * _wave(np.pi / n), w * _wave(np.pi * (n - 1) / n)
+
+
+def _wave(angle: float) -> float:
+    """2 − 2cos(angle), without cancellation."""
+    return float(4 * np.sin(angle / 2) ** 2)
+
+
+def _bandwidth(laplacian: csr_array) -> int:
+    """The bandwidth in a good order of the agents; n times this bounds the size of a factorisation."""
+    order = reverse_cuthill_mckee(laplacian, symmetric_mode=True)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    entries = laplacian.tocoo()
+    return int(np.abs(place[entries.row] - place[entries.col]).max())
+
+
+def _lanczos(laplacian: csr_array) -> tuple[float, float]:
     n, bound = laplacian.shape[0], _bound(laplacian)
     # top of bound·(I − 11ᵀ/n) − L: the vector of ones, with eigenvalue zero, is moved out of the way
     flipped = LinearOperator(
         (n, n), matvec=lambda x: bound * (x - x.mean()) - laplacian @ x, dtype=np.dtype(np.float64)
     )
     start = _start(n)
-    try:
-        return bound - float(eigsh(flipped, 1, which="LA", v0=start - start.mean(), **_lanczos(laplacian))[0])
-    except ArpackNoConvergence:
-        below = -1e-6 * bound  # just below zero, where L − below·I is positive definite
-        return float(max(eigsh(laplacian.tocsc(), 2, sigma=below, v0=start, return_eigenvectors=False)))
+    options: dict[str, Any] = {"ncv": 40, "maxiter": 500, "tol": TOLERANCE, "return_eigenvectors": False}
+    low = bound - float(eigsh(flipped, 1, which="LA", v0=start - start.mean(), **options)[0])
+    return low, float(eigsh(laplacian, 1, which="LA", v0=start, **options)[0])
 
 
-def _lanczos(laplacian: csr_array) -> dict[str, Any]:
-    """Options of Lanczos; very few iterations for a graph with little more edges than a tree."""
-    n = laplacian.shape[0]
-    edges = (laplacian.nnz - n) / 2
-    return {"maxiter": 5 if edges <= 1.1 * n else 500, "ncv": min(n, 64), "return_eigenvectors": False}
+def _shift_invert(laplacian: csr_array) -> tuple[float, float]:
+    matrix, bound, start = laplacian.tocsc(), _bound(laplacian), _start(laplacian.shape[0])
+    below = -1e-6 * bound  # just below zero, where L − below·I is positive definite
+    low = float(max(eigsh(matrix, 2, sigma=below, v0=start, return_eigenvectors=False)))
+    above = bound * (1 + 1e-8)
+    return low, float(eigsh(matrix, 1, sigma=above, v0=start, return_eigenvectors=False)[0])
 
 
 def _bound(laplacian: csr_array) -> float:

@@ -40,7 +40,7 @@ class MixingWeights:
         )
         lazy = scipy.sparse.csr_array((scipy.sparse.eye_array(graph.n) + W) / 2)
         lazy.sort_indices()
-        return cls(graph, L, lazy, spectrum(L, lazy), (note,))
+        return cls(graph, L, lazy, spectral.lazy(), (note,))
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.expressions import Power
-from peerdescent.graphs import as_graph, spectrum
+from peerdescent.graphs import as_graph
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation, Numbers
 
@@ -131,8 +131,12 @@ def modes(
     weights = weights or MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
     if weights.graph.n == 1 or algorithm.common_start:
         return Modes(name, np.zeros(0))
-    eye = scipy.sparse.eye_array(weights.graph.n)
-    return Modes(name, _eigenvalues(weights.laplacian if name == "L" else scipy.sparse.csr_array(eye - weights.mixing)))
+    ends = weights.spectrum
+    if weights.graph.n > DENSE_UP_TO:
+        low, high = (ends.rho2, ends.rho) if name == "L" else (1 - ends.lambda2, 1 - ends.lambda_min)
+        return Modes(name, np.linspace(low, high, 200))
+    matrix = weights.laplacian if name == "L" else scipy.sparse.eye_array(weights.graph.n) - weights.mixing
+    return Modes(name, np.asarray(np.linalg.eigvalsh(matrix.toarray())[1:], dtype=np.float64))
 
 
 def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communication_period: int = 1) -> Stability:
@@ -279,12 +283,3 @@ def bisect(good: Callable[[float], bool], inside: float, outside: float, digits:
         middle = math.sqrt(inside * outside)
         inside, outside = (middle, outside) if good(middle) else (inside, middle)
     return float(inside)
-
-
-def _eigenvalues(matrix: scipy.sparse.csr_array) -> Numbers:
-    """The positive eigenvalues; for large graphs a grid between the extreme ones."""
-    n = matrix.shape[0]
-    if n <= DENSE_UP_TO:
-        return np.asarray(np.linalg.eigvalsh(matrix.toarray())[1:], dtype=np.float64)
-    ends = spectrum(matrix, scipy.sparse.csr_array(scipy.sparse.eye_array(n) - matrix))
-    return np.linspace(ends.rho2, ends.rho, 200)
