@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from peerdescent import InputError, algorithms, graphs, theory, train
@@ -103,6 +103,7 @@ def test_small_powers_lead_to_the_median() -> None:
     condition=st.floats(1, 300),
     spread=st.floats(0.01, 100),
 )
+@example(seed=564, agents=2, p=1, gamma=0.3125, condition=1.0, spread=0.03125)  # gradients of 5e-12
 def test_powered_gradients_balance_whatever_the_costs(
     seed: int, agents: int, p: int, gamma: float, condition: float, spread: float
 ) -> None:
@@ -110,8 +111,12 @@ def test_powered_gradients_balance_whatever_the_costs(
     graph = graphs.complete(agents)
     for method in (make("dsgpa-f-pb", gamma=gamma), make("d-sgd-1", gamma)):
         x = theory.fixed_point(method, problem, graph)
-        u = power(np.einsum("npq,nq->np", problem.A.numpy(), x - problem.c.numpy()), gamma)
-        assert np.abs(u.sum(axis=0)).max() <= 1e-7 * np.abs(u).max()
+        gradients = np.einsum("npq,nq->np", problem.A.numpy(), x - problem.c.numpy())
+        u = power(gradients, gamma)
+        # x has finitely many digits: a tiny gradient is known only up to their rounding, which the power enlarges
+        rounding = 8 * agents * np.finfo(float).eps * np.abs(problem.A.numpy()).sum(axis=2).max() * np.abs(x).max()
+        unknown = np.abs(power(np.abs(gradients) + rounding, gamma) - np.abs(u)).max()
+        assert np.abs(u.sum(axis=0)).max() <= 1e-7 * np.abs(u).max() + agents * unknown
         if method.common_start or isinstance(method, DSGPA):
             assert np.ptp(x, axis=0).max() == 0
         else:  # Wx − ηu = x
