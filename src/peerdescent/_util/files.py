@@ -44,7 +44,8 @@ def read_file(path: Path, what: str = "file", max_bytes: int = 64 * MEBIBYTE) ->
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise InputError(f"{path} is {_kind(found.st_mode)}: expected a regular {what}.")
-            content = file.read(max_bytes + 1) if found.st_size <= max_bytes else b""
+            size = min(found.st_size + MEBIBYTE, max_bytes + 1)  # it may grow meanwhile
+            content = file.read(size) if found.st_size <= max_bytes else b""
     except IsADirectoryError:
         raise InputError(f"{path} is a folder: expected a regular {what}.") from None
     except FileNotFoundError:
@@ -134,14 +135,16 @@ def is_temporary(path: Path) -> bool:
     return _TEMPORARY_NAME.fullmatch(path.name) is not None
 
 
-def remove_temporary_files(folder: Path, min_age: float = 0.0) -> None:
+def remove_temporary_files(folder: Path, min_age: float = 0.0, subfolders: bool = True) -> None:
     """Remove temporary files that killed processes left in a folder and its subfolders.
 
     Args:
         folder: where to look.
         min_age: seconds since the last write; younger files may belong to a running process.
+        subfolders: whether to look there too.
     """
-    for part in filter(is_temporary, list(folder.rglob(f"*{TEMPORARY}"))):
+    found = list((folder.rglob if subfolders else folder.glob)(f"*{TEMPORARY}"))
+    for part in filter(is_temporary, found):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another process may remove it first
             if time.time() - part.lstat().st_mtime >= min_age:
                 part.unlink()
