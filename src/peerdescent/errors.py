@@ -27,6 +27,16 @@ class DivergedError(PeerdescentError, ArithmeticError):
     """The `Result` up to then."""
 
 
+class RecordError(PeerdescentError, OSError):
+    """The records of a run cannot be written, for example on a full disk: RecordError(errno, reason, file)."""
+
+    def __str__(self) -> str:
+        return (
+            f"cannot write {self.filename}: {self.strerror}; what was recorded before is intact: "
+            "make room there, then continue with --resume."
+        )
+
+
 class PeerLostError(PeerdescentError):
     """Other processes of the run can no longer be reached.
 

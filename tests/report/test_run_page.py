@@ -1,3 +1,4 @@
+import contextlib
 import json
 import re
 
@@ -10,6 +11,7 @@ from peerdescent.errors import DivergedError, InputError
 from peerdescent.report import page, run_page, runs
 from peerdescent.report.formatting import with_spread
 from peerdescent.runs.folder import read_metrics
+from peerdescent.runs.lock import FolderLock
 
 
 @pytest.fixture(autouse=True)
@@ -243,3 +245,42 @@ def test_embedded_numbers_are_those_of_the_run_folder(folders):
 def test_nothing_absent_is_shown_as_text(folders):
     found = Reader(page.render(run_page.page([folders], "command")))
     assert not re.search(r"\b(nan|none|null|inf|undefined)\b", found.visible(), re.IGNORECASE)
+
+
+def ends(path):
+    (section,) = run_page.page([path], "command").sections
+    (curves,) = section.curves
+    return section.tables[0].rows[0][-1], next(iter(curves.endings.values()))
+
+
+@pytest.mark.parametrize(
+    ("summary", "locked", "state", "text"),
+    [
+        (None, True, "running", "still running: 10 of 3,000 iterations"),
+        (None, False, "stopped", "ended without a summary at 10 of 3,000 iterations (killed?)"),
+        ({"status": "stopped", "iteration": 1234}, False, "stopped", "stopped at 1,234 of 3,000 iterations"),
+        ({"iteration": 10, "diverged": False}, False, "stopped", "ended at 10 of 3,000 iterations"),
+        ({"iteration": 3000, "diverged": False}, False, "done", ""),
+    ],
+    ids=["running", "killed", "stopped", "cut", "finished"],
+)
+def test_how_a_run_ended(summary, locked, state, text, tmp_path):
+    place = folder(tmp_path / "a", described(iterations=3000))
+    if summary is not None:
+        (place / "summary.json").write_text(json.dumps(summary))
+    with FolderLock(place) if locked else contextlib.nullcontext():
+        assert ends(place) == (text or "finished", (state, text))
+        notes = run_page.page([place], "command").notes
+    assert ["--resume` continues it" in note for note in notes] == [True] * (state == "stopped")
+    assert (place / ".lock").exists() == locked
+
+
+def test_seeds_that_ended_differently_are_counted(tmp_path):
+    for seed, summary in enumerate([None, {"status": "stopped", "iteration": 15}, {"iteration": 3000}]):
+        place = folder(tmp_path / str(seed), described(seed=seed, iterations=3000))
+        if summary is not None:
+            (place / "summary.json").write_text(json.dumps(summary))
+    assert ends(tmp_path)[0] == (
+        "1 of 3 seeds stopped at 15 of 3,000 iterations; "
+        "1 of 3 seeds ended without a summary at 10 of 3,000 iterations (killed?)"
+    )

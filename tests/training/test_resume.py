@@ -202,8 +202,8 @@ def test_without_a_checkpoint_it_starts_over(left: str, tmp_path: Path) -> None:
     elif left != "nothing":
         out.mkdir()
         if left == "probe":
-            (out / ".writable").touch()
-            (out / "environment.json.part").write_text("{")
+            (out / ".lock").touch()
+            (out / f"{1:016x}.part").write_text("{")
     result = short(out, resume=True)
     assert result.x.numpy().tobytes() == whole.x.numpy().tobytes()
     assert rows(out) == rows(tmp_path / "whole")
@@ -235,7 +235,7 @@ def test_a_comparison_goes_on(peerdescent_: Command, here: Path) -> None:
 
 def test_only_one_process_writes_into_a_folder(here: Path) -> None:
     first = RunFolder(here / "d")
-    with pytest.raises(InputError, match="another process is writing"):
+    with pytest.raises(InputError, match=f"process {os.getpid()} on .* has been writing to .*d since .*: wait for it"):
         RunFolder(here / "d", resume=True)
     assert first.path.is_dir()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -136,7 +137,7 @@ def experiment_from(given: dict[str, Any]) -> Experiment:
     With --resume and nothing else named, it is the one that the run folder holds.
     """
     source, out = given["source"], given.get("out")
-    if source is None and given.get("resume") and out and any((out / name).is_file() for name in RUN_FILES):
+    if source is None and given.get("resume") and out and any(os.path.isfile(out / name) for name in RUN_FILES):
         source = str(out)
     experiment = read(source) if source else Experiment()
     known = {setting.name for setting in settings_of(Experiment)} - {"set"}

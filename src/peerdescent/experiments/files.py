@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from peerdescent._util import toml
+from peerdescent._util.files import read_text
 from peerdescent._util.schema import Setting, settings_of
 from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
@@ -39,7 +40,7 @@ def read(source: str) -> Experiment:
             f"there is no experiment {source!r}{near}: give a TOML file, a run folder, or a name that "
             "`peerdescent list experiments` shows."
         )
-    return from_keys(toml.loads(_text(path), str(path)), str(path))
+    return from_keys(toml.loads(read_text(path, "experiment"), str(path)), str(path))
 
 
 def run_file(folder: Path) -> Path:
@@ -101,12 +102,3 @@ def _entry(setting: Setting, value: Any) -> list[str]:
     text = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}"  # what JSON writes of these kinds is TOML too
     active = value != setting.default or setting.name in ("algorithms", "problem", "graph", "iterations", "batch_size")
     return [f"# {setting.help}{choices}", text if active else f"# {text}"]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file: expected TOML.") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from None

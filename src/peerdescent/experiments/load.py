@@ -12,7 +12,8 @@ from peerdescent.experiments.files import run_file
 from peerdescent.experiments.resolve import resolve
 from peerdescent.experiments.schema import from_keys
 from peerdescent.problems import Problem
-from peerdescent.runs.folder import CHECKPOINTS, read_experiment, read_metrics, read_summary
+from peerdescent.runs.contents import CHECKPOINTS, SUMMARY
+from peerdescent.runs.folder import read_experiment, read_metrics, read_summary
 from peerdescent.runs.metrics import Row
 from peerdescent.training.checkpoints import Checkpoints
 from peerdescent.training.plan import MADE_IN_PYTHON
@@ -70,7 +71,4 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Result
 
 
 def _summary(folder: Path) -> Row:
-    try:
-        return read_summary(folder)
-    except (OSError, ValueError):  # the run has not ended
-        return {}
+    return read_summary(folder) if os.path.lexists(folder / SUMMARY) else {}  # without one, the run has not ended

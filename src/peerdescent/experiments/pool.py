@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
-import shutil
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
-from peerdescent.errors import PeerdescentError
+from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments.resolve import describe, load_methods, resolve
 from peerdescent.experiments.run import RunOptions, run_one
 from peerdescent.experiments.schema import Experiment
+from peerdescent.runs.contents import remove_checkpoints
 from peerdescent.runs.fingerprint import fingerprint
 from peerdescent.runs.folder import read_experiment, read_summary
+from peerdescent.runs.lock import FolderLock
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
 from peerdescent.training.plan import with_defaults
@@ -135,7 +137,8 @@ def _run(part: P, out: Path, work: Work[P], progress: Callable[[int], None]) -> 
 def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
     (plan,) = resolve(part.experiment)
     run_one(plan, folder, RunOptions(resume=True), [_Report(progress)])
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # the records are complete; states of 50 agents are large
+    with contextlib.suppress(InputError), FolderLock(folder):  # another process may already have gone on with it
+        remove_checkpoints(folder)  # the records are complete; states of 50 agents are large
 
 
 class _Report(Callback):

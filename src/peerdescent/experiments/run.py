@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +24,9 @@ from peerdescent.experiments.schema import Experiment
 from peerdescent.report.layout import MATCHED, WeightedGraph
 from peerdescent.report.summary import summary_table
 from peerdescent.report.tables import Table
+from peerdescent.runs.contents import COMPARISON, prepare_folder
 from peerdescent.runs.fingerprint import identity
-from peerdescent.runs.folder import prepare_folder, write_environment
+from peerdescent.runs.folder import write_environment
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
 from peerdescent.training.plan import Plan
@@ -153,16 +155,27 @@ def _execute(
     else:
         for plan in plans:
             Run(plan, ProcessGroup.single())  # wrong input is found before anything is written
-        if group.is_rank_zero:
-            prepare_folder(out, options.resume, options.overwrite)
-            write_environment(out)
-            description = describe(experiment, *experiment.algorithms)
-            write_atomically(out / "comparison.toml", toml.dumps(description))
-        own = replace(options, overwrite=False)
-        outcomes = {plan.name: run_one(plan, out / plan.name, own, callbacks_for(plan.name), group) for plan in plans}
+        with _comparison(experiment, options, out) if group.is_rank_zero else contextlib.nullcontext():
+            outcomes = {
+                plan.name: run_one(plan, out / plan.name, options, callbacks_for(plan.name), group) for plan in plans
+            }
     if group.is_rank_zero:
         _draw(experiment, outcomes, out)
     return outcomes
+
+
+@contextlib.contextmanager
+def _comparison(experiment: Experiment, options: RunOptions, out: Path) -> Iterator[None]:
+    """The folder of a comparison, locked; what an earlier one says it holds stays until the runs have accepted it."""
+    description = toml.dumps(describe(experiment, *experiment.algorithms))
+    with prepare_folder(out, options.resume, options.overwrite):
+        known = (out / COMPARISON).is_file()
+        write_environment(out)
+        if not known:
+            write_atomically(out / COMPARISON, description)
+        yield
+        if known:
+            write_atomically(out / COMPARISON, description)
 
 
 def run_one(

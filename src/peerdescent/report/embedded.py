@@ -71,7 +71,7 @@ def chart(curves: Curves, looks: dict[str, int]) -> dict[str, Any]:
     """A chart as the script of the page reads it."""
     drawn = []
     for label, tables in curves.runs.items():
-        state, mark = ending(tables, curves.planned.get(label))
+        state, mark = curves.endings.get(label) or ending(tables, curves.planned.get(label))
         mean = _mean(tables) if len(tables) > 1 else None
         seeds = [_seed(table) for table in tables]
         drawn.append({"label": label, "look": looks[label], "state": state, "mark": mark, "seeds": seeds, "mean": mean})

@@ -52,12 +52,14 @@ class Curves:
         runs: label → one table per seed.
         batches_per_epoch: iterations per epoch, which adds epochs to the x axes.
         planned: label → iterations requested; a run with fewer that did not diverge is still running.
+        endings: label → how its runs ended, if `planned` is not enough to tell: a state and a text, as `ending` has it.
     """
 
     title: str
     runs: Mapping[str, Sequence[Metrics]]
     batches_per_epoch: float | None = None
     planned: Mapping[str, int] = field(default_factory=dict)
+    endings: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

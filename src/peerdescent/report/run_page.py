@@ -19,6 +19,7 @@ from peerdescent.report.layout import MATCHED, WeightedGraph
 from peerdescent.report.page import Curves, Page, Section
 from peerdescent.report.runs import Group, Run, find, group
 from peerdescent.report.tables import Table
+from peerdescent.runs.metrics import diverged
 
 MOST_GRAPHS = 6
 Show = Callable[[float], str]
@@ -45,15 +46,42 @@ def _title(runs: Sequence[Run]) -> str:
 
 
 def _notes(group: Group) -> list[str]:
-    return list(dict.fromkeys(note for run in group.runs for note in run.notes))
+    unfinished = [run for run in group.runs if _is_unfinished(run, group) and run.status != "running"]
+    ways = [f"`peerdescent run {shlex.quote(str(run.path))} --resume` continues it" for run in unfinished]
+    return list(dict.fromkeys([*(note for run in group.runs for note in run.notes), *ways]))
+
+
+def _is_unfinished(run: Run, group: Group) -> bool:
+    return run.iteration < group.planned and not diverged(run.metrics)
+
+
+_HOW = {
+    "running": "still running: {} of {} iterations",
+    "stopped": "stopped at {} of {} iterations",
+    "killed": "ended without a summary at {} of {} iterations (killed?)",
+    "ended": "ended at {} of {} iterations",
+}
+
+
+def _ending(group: Group) -> tuple[str, str]:
+    """How the runs of a label ended: done, diverged, running or stopped, and a text for the reader."""
+    seeds = len(group.runs)
+    state, text = ending([run.metrics for run in group.runs])
+    texts = [text] if text else []
+    for status, words in _HOW.items():
+        found = [run.iteration for run in group.runs if run.status == status and _is_unfinished(run, group)]
+        if found:
+            state = state if state != "done" else "running" if status == "running" else "stopped"
+            who = "" if seeds == 1 else f"{len(found)} of {seeds} seeds "
+            texts.append(who + words.format(f"{min(found):,}", f"{group.planned:,}"))
+    return state, "; ".join(texts)
 
 
 def _section(problem: str, groups: Sequence[Group]) -> Section:
     drawn, missing = _graphs(groups)
     shared, differing = _settings(groups)
-    curves = Curves(
-        "", {g.label: [run.metrics for run in g.runs] for g in groups}, None, {g.label: g.planned for g in groups}
-    )
+    tables_of = {g.label: [run.metrics for run in g.runs] for g in groups}
+    curves = Curves("", tables_of, None, {g.label: g.planned for g in groups}, {g.label: _ending(g) for g in groups})
     tables = [_ends(groups), *([_differences(groups, differing)] if differing else [])]
     text = f"Cannot be rebuilt from the settings and is not drawn: {', '.join(missing)}." if missing else ""
     return Section(problem, text, [curves], drawn, tables, shared)
@@ -83,8 +111,7 @@ def _ends(groups: Sequence[Group]) -> Table:
     rows = []
     for g in groups:
         cells = [_cell(_lasts(g, key), len(g.runs), show, spread) for key, _, show, spread in shown]
-        state = ending([run.metrics for run in g.runs], g.planned)[1] or "finished"
-        rows.append((g.label, *([str(len(g.runs))] * several), *cells, state))
+        rows.append((g.label, *([str(len(g.runs))] * several), *cells, _ending(g)[1] or "finished"))
     columns = ("method", *(["seeds"] * several), *(title for _, title, _, _ in shown), "state")
     note = "Mean ± sample standard deviation over the seeds." if several else ""
     return Table("At the last evaluation", columns, rows, note)

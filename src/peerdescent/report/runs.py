@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from peerdescent._util import toml
+from peerdescent._util.files import read_text
 from peerdescent.errors import InputError
+from peerdescent.runs.contents import COMPARISON, ENVIRONMENT, EXPERIMENT, METRICS, SUMMARY
 from peerdescent.runs.fingerprint import IGNORED, fingerprint
-from peerdescent.runs.folder import read_experiment, read_metrics
-from peerdescent.runs.metrics import COLUMNS, Metrics
+from peerdescent.runs.folder import is_running, read_environment, read_experiment, read_metrics, read_summary
+from peerdescent.runs.metrics import Metrics
 
 DEPTH = 3
 """The depth to which folders are searched for run folders."""
@@ -32,6 +34,10 @@ SHARED = (
 """Conditions: labels show a difference in them even between different methods."""
 
 
+Status = Literal["ended", "stopped", "running", "killed"]
+"""By its summary; without one a run is still running if its folder is locked."""
+
+
 @dataclass(frozen=True)
 class Run:
     """The content of a run folder; `keys` is its experiment, flat."""
@@ -41,6 +47,9 @@ class Run:
     metrics: Metrics
     environment: Mapping[str, Any]
     notes: Sequence[str] = ()
+    status: Status = "ended"
+    iteration: int = 0
+    """How far it came; perhaps beyond its last evaluation, if it was stopped."""
 
     @property
     def method(self) -> str:
@@ -85,8 +94,8 @@ def find(paths: Iterable[Path]) -> list[Run]:
             raise InputError(f"{path} is not a folder: give run folders, such as those below runs/.")
         try:
             folders = list(_run_folders(path, DEPTH))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read the folder {path}: {error}.") from error
+        except OSError as error:
+            raise InputError(f"cannot read the folder {path}: {error.strerror}.") from error
         if not folders:
             raise InputError(f"{path} holds no run: expected a folder with experiment.toml and metrics.jsonl.")
         found.update({folder.resolve(): read(folder) for folder in folders if folder.resolve() not in found})
@@ -96,10 +105,10 @@ def find(paths: Iterable[Path]) -> list[Run]:
 
 
 def _run_folders(path: Path, depth: int) -> Iterable[Path]:
-    if (path / "experiment.toml").is_file():
+    if os.path.lexists(path / EXPERIMENT):
         yield path
     elif depth > 0:
-        ranks = {name: rank for rank, name in enumerate(_order(path / "comparison.toml"))}
+        ranks = {name: rank for rank, name in enumerate(_order(path / COMPARISON))}
         below = [folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
         for folder in sorted(below, key=lambda folder: (ranks.get(folder.name, len(ranks)), folder.name)):
             yield from _run_folders(folder, depth - 1)
@@ -107,48 +116,31 @@ def _run_folders(path: Path, depth: int) -> Iterable[Path]:
 
 def _order(comparison: Path) -> list[str]:
     """The methods of a comparison, in order: its key `algorithms`, else the names of its tables."""
-    if not comparison.is_file():
+    if not os.path.lexists(comparison):
         return []
-    keys = toml.loads(comparison.read_text("utf-8"), str(comparison))
+    keys = toml.loads(read_text(comparison, "comparison"), str(comparison))
     listed = keys.get("algorithms")
     return list(map(str, listed)) if isinstance(listed, list) else list(keys)
 
 
 def read(path: Path) -> Run:
     """The run in a folder."""
-    if not (path / "metrics.jsonl").is_file():
+    if not os.path.lexists(path / METRICS):
         raise InputError(f"{path} has no metrics.jsonl: give a run folder.")
-    try:
-        keys = flatten(read_experiment(path))
-        metrics = read_metrics(path)
-        summary, environment = _json(path / "summary.json"), _json(path / "environment.json")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the run in {path}: {error}.") from error
+    keys = flatten(read_experiment(path))
     for key in ("seed", "iterations"):
         if not isinstance(keys.get(key, 0), int):
-            raise InputError(f"{path / 'experiment.toml'}: {key} = {keys[key]!r} is not a whole number.")
-    if not all(_is_row(row) for row in metrics):
-        raise InputError(
-            f"{path / 'metrics.jsonl'} holds a line that is not an evaluation: restore the file or leave out the run."
-        )
-    notes = summary.get("notes") or []
-    if not isinstance(notes, list):
-        raise InputError(f"{path / 'summary.json'}: notes = {notes!r} is not a list; restore or remove the file.")
-    return Run(path, keys, metrics, environment, tuple(map(str, notes)))
-
-
-def _is_row(row: Any) -> bool:
-    if not isinstance(row, dict) or not isinstance(row.get("iteration"), int):
-        return False
-    return all(isinstance(row.get(name), int | float | None) for name in COLUMNS)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+            raise InputError(f"{path / EXPERIMENT}: {key} = {keys[key]!r} is not a whole number.")
+    running = is_running(path)  # before the rest is read: it may end in between, but not begin
+    metrics = read_metrics(path)
+    ended = os.path.lexists(path / SUMMARY)
+    summary = read_summary(path) if ended else {}
+    environment = read_environment(path) if os.path.lexists(path / ENVIRONMENT) else {}
+    last = metrics[-1]["iteration"] if len(metrics) else 0
+    stopped = summary.get("status") == "stopped"
+    status: Status = ("stopped" if stopped else "ended") if ended else "running" if running else "killed"
+    notes = tuple(map(str, summary.get("notes", [])))
+    return Run(path, keys, metrics, environment, notes, status, max(last, summary.get("iteration", 0)))
 
 
 def flatten(experiment: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from peerdescent._util.extras import needed_for
 from peerdescent._util.numbers import finite_or_none
+from peerdescent.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,3 +76,64 @@ def diverged(record: Mapping[str, Any] | Metrics) -> bool:
     if "diverged" in record:
         return bool(record["diverged"])
     return any(finite_or_none(record[key]) is None for key in FINITE if key in record)
+
+
+def parse_rows(content: bytes, source: str, required: Sequence[str] = ("iteration",)) -> Metrics:
+    r"""The table in a file of JSON lines; a last line that a killed process left incomplete is dropped.
+
+    Args:
+        content: the file.
+        source: its name, for messages.
+        required: columns that every row must have.
+
+    Raises:
+        InputError: another line is damaged; the message names it and says what can be saved.
+
+    >>> parse_rows(b'{"iteration": 0}\n{"iteration": 10}\n{"iterat', "metrics.jsonl")["iteration"]
+    [0, 10]
+    """
+    *lines, torn = content.split(b"\n")  # a whole line ends with a newline
+    rows: list[Row] = []
+    for number, line in enumerate(lines, start=1):
+        last = rows[-1]["iteration"] if rows else -1
+        try:
+            rows.append(_row(line, last, required))
+        except (ValueError, RecursionError) as error:
+            if number == len(lines) and not torn and not _is_json(line):
+                break  # pages of one line may reach the disk in any order
+            saved = f"the rows before it, up to iteration {last}, are intact; " if rows else ""
+            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            raise InputError(
+                f"{source}, line {number} is not an evaluation ({reason}): {saved}restore the line, or save "
+                f"{'them' if rows else 'the file'} elsewhere and start again with --overwrite."
+            ) from None
+    return Metrics(rows)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line.decode("utf-8"))
+    except ValueError:
+        return False
+    except RecursionError:
+        pass
+    return True
+
+
+def _row(line: bytes, last: int, required: Sequence[str]) -> Row:
+    """One row; raises ValueError if it is none, or not after iteration `last`."""
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except ValueError:
+        raise ValueError("not JSON") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")
+    for key in required:
+        if key not in row:
+            raise ValueError(f"it has no {key}")
+    for key in COLUMNS:
+        if isinstance(row.get(key), bool) or not isinstance(row.get(key), int | float | None):
+            raise ValueError(f"{key} = {str(row[key])[:20]!r} is not a number")
+    if not isinstance(row["iteration"], int) or row["iteration"] <= last:
+        raise ValueError(f"iteration {row['iteration']} after {last}" if last >= 0 else "not an iteration")
+    return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from peerdescent.runs.folder import RunFolder
@@ -23,10 +23,11 @@ class Recorder(Callback):
         self.notes: list[str] = []
         self.folder: RunFolder | None = None
 
-    def write_to(self, folder: RunFolder, description: Mapping[str, Any], iteration: int) -> None:
-        """Write into a folder what is run, and go on after the rows that it has up to an iteration."""
+    def write_to(self, folder: RunFolder, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        """Write into a folder what is run, and go on after these rows of it."""
         folder.describe(dict(description))
-        self.folder, self.metrics = folder, folder.rewind(iteration)
+        folder.keep(rows)
+        self.folder, self.metrics = folder, Metrics(rows)
 
     def on_evaluation(self, run: Run, row: Row) -> None:
         """Keep the row."""

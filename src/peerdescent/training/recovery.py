@@ -12,7 +12,8 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.training.checkpoints import Checkpoint, Checkpoints, complete
+from peerdescent.training.checkpoint_files import Checkpoint
+from peerdescent.training.checkpoints import Checkpoints, complete
 from peerdescent.training.state_repair import Snapshots, in_words, restore_invariants
 
 if TYPE_CHECKING:

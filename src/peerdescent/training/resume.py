@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from peerdescent.errors import InputError
+from peerdescent.runs.contents import CHECKPOINTS, METRICS
 from peerdescent.runs.fingerprint import differences, fingerprint
-from peerdescent.runs.folder import CHECKPOINTS, RunFolder
-from peerdescent.training.checkpoints import Checkpoint, Checkpoints
+from peerdescent.runs.folder import RunFolder, read_metrics
+from peerdescent.training.checkpoint_files import Checkpoint
+from peerdescent.training.checkpoints import Checkpoints
 from peerdescent.training.state_repair import in_words, readmit_agents
 
 if TYPE_CHECKING:
     from peerdescent.training.loop import Run
+
+NEEDED = ("iteration", "loss", "bytes_sent")
+"""Columns that a run which goes on looks up in the rows before."""
 
 
 def record_in(run: Run, folder: RunFolder) -> None:
@@ -25,16 +30,20 @@ def record_in(run: Run, folder: RunFolder) -> None:
     digest = fingerprint(description, start=run.start_digest)
     run.group.broadcast_object(digest)
     run.checkpoints = Checkpoints(folder.checkpoints, run.group, run.placement, digest)
-    last = run.checkpoints.last()
+    rows = read_metrics(folder.path, NEEDED)  # all that is there is checked before anything is changed
+    recorded = rows[-1]["iteration"] if len(rows) else -1
+    last = run.checkpoints.last(f"its metrics, which are intact up to iteration {recorded}," if len(rows) else "it")
+    _check_same(run, folder, description, last)
     if last is not None and last.lost:
         last.state = readmit_agents(run.algorithm, run.graph, last.state, last.lost)
         run.recorder.note(f"{in_words(last.lost)} rejoined at iteration {last.iteration} with a neighbour's x")
-    _check_same(run, folder, description, last)
-    _check_length(run, folder, last)
+    _check_length(run, folder, last, recorded)
+    kept = [row for row in rows if last is not None and row["iteration"] <= last.iteration]
+    _check_rows(folder, last, len(kept))
     _restore(run, last)
-    run.recorder.write_to(folder, description, run.k if last is not None else -1)
-    if len(rows := run.recorder.metrics):  # agents may have been lost before: what was sent until then is recorded
-        run.bytes_before = rows[-1]["iteration"], rows[-1]["bytes_sent"]
+    run.recorder.write_to(folder, description, kept)
+    if kept:  # agents may have been lost before: what was sent until then is recorded
+        run.bytes_before = kept[-1]["iteration"], kept[-1]["bytes_sent"]
 
 
 def follow(run: Run, out: Path) -> None:
@@ -49,10 +58,9 @@ def _check_same(run: Run, folder: RunFolder, description: dict[str, Any], last: 
     known = folder.experiment()
     assert run.checkpoints is not None
     digest = run.checkpoints.digest
-    shape = (run.graph.n, run.problem.dimension)
-    fits = last is None or (
-        set(last.state) == set(run.state) and all(array.shape == shape for array in last.state.values())
-    )
+    fits = last is None or {name: _form(array) for name, array in last.state.items()} == {
+        name: _form(array) for name, array in run.state.items()
+    }
     same = known is None or fingerprint(known, start=run.start_digest) == digest
     if same and (last is None or (last.digest == digest and fits)):
         return
@@ -62,7 +70,12 @@ def _check_same(run: Run, folder: RunFolder, description: dict[str, Any], last: 
     )
 
 
-def _check_length(run: Run, folder: RunFolder, last: Checkpoint | None) -> None:
+def _form(array: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
+    """What the arrays of a state have in common, however many agents there are."""
+    return array.dtype, array.shape[1:]
+
+
+def _check_length(run: Run, folder: RunFolder, last: Checkpoint | None, recorded: int) -> None:
     """Refuse to end before where the folder's run already is."""
     wanted = run.settings.iterations
     if last is not None and last.iteration > wanted:
@@ -70,9 +83,17 @@ def _check_length(run: Run, folder: RunFolder, last: Checkpoint | None) -> None:
             f"{folder.path} holds {last.iteration} iterations already: "
             "ask for at least as many, or choose another --out."
         )
-    recorded = folder.last_iteration()
     if last is None and recorded > wanted:
         raise InputError(f"{folder.path} holds {recorded} iterations already: choose another --out.")
+
+
+def _check_rows(folder: RunFolder, last: Checkpoint | None, found: int) -> None:
+    """Refuse to go on after rows that are gone."""
+    if last is not None and found < last.evaluations:
+        raise InputError(
+            f"{folder.path / METRICS} holds {found} of the {last.evaluations} evaluations up to iteration "
+            f"{last.iteration}, where a checkpoint is: restore the file, or start again with --overwrite."
+        )
 
 
 def _restore(run: Run, last: Checkpoint | None) -> None:

@@ -178,7 +178,7 @@ def _run_here(
 
 def _with_recorded_strategy(plan: Plan, out: Path) -> Plan:
     """What an earlier attempt found by measuring is kept, for the same bits."""
-    if plan.settings.gradients != "measure" or not (out / "experiment.toml").is_file():
+    if plan.settings.gradients != "measure" or not os.path.isfile(out / "experiment.toml"):
         return plan
     before = read_experiment(out).get("gradients", "measure")
     return replace(plan, settings=plan.settings.replace(gradients=before))

@@ -10,7 +10,7 @@ from typing import Any
 
 from peerdescent import graphs, theory
 from peerdescent._util import toml
-from peerdescent._util.files import write_atomically
+from peerdescent._util.files import read_text, write_atomically
 from peerdescent._util.numbers import jsonable
 from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
@@ -19,13 +19,13 @@ from peerdescent.errors import InputError
 from peerdescent.experiments import pool
 from peerdescent.experiments.resolve import describe, make_algorithm, prepare, resolve
 from peerdescent.experiments.schema import Experiment
-from peerdescent.runs.folder import ENVIRONMENT, is_leftover, prepare_folder, write_environment
+from peerdescent.runs.contents import ENVIRONMENT, TUNING, is_leftover, prepare_folder
+from peerdescent.runs.folder import write_environment
 from peerdescent.training.loop import Run
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
 from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
 from peerdescent.tune.space import Point, Space
 
-SETTINGS = "tuning.toml"
 EVALUATIONS = 10
 """Evaluations per trial, so that a diverging trial stops early."""
 
@@ -75,12 +75,12 @@ def tune(
     (['d-sgd-1'], True)
     """
     experiment = _checked(experiment, budget)
-    prepare_folder(out, resume, overwrite)
-    experiment = _described(experiment, out, budget)
-    search = _Search(experiment, out, budget, jobs, progress)
-    for this in budget.rounds(experiment.iterations):
-        search.run_round(this)
-    return search.measure()
+    with prepare_folder(out, resume, overwrite):
+        experiment = _described(experiment, out, budget, resume)
+        search = _Search(experiment, out, budget, jobs, progress)
+        for this in budget.rounds(experiment.iterations):
+            search.run_round(this)
+        return search.measure()
 
 
 class _Search:
@@ -214,18 +214,18 @@ def _checked(experiment: Experiment, budget: Budget) -> Experiment:
     return experiment.replace(gradients=strategies[0]) if experiment.gradients == "measure" else experiment
 
 
-def _described(experiment: Experiment, out: Path, budget: Budget) -> Experiment:
+def _described(experiment: Experiment, out: Path, budget: Budget, resume: bool) -> Experiment:
     """Write the settings of the tuning, or compare them with those in the folder and keep its gradient strategy."""
-    path = out / SETTINGS
+    path = out / TUNING
     wanted = {"budget": vars(budget), "experiment": describe(experiment, *experiment.algorithms)}
     if path.is_file():
-        known = toml.loads(path.read_text(encoding="utf-8"), str(path))
+        known = toml.loads(read_text(path, "settings"), str(path))
         before = known.get("experiment", {}).get("gradients", experiment.gradients)
         wanted["experiment"]["gradients"] = before
         if known != wanted:
             raise InputError(f"{out} contains a tuning with other settings; choose another --out, or use --overwrite.")
         return experiment.replace(gradients=before)
-    if any(item.name != ENVIRONMENT and not is_leftover(item) for item in out.iterdir()):
+    if resume and any(item.name != ENVIRONMENT and not is_leftover(item) for item in out.iterdir()):
         raise InputError(f"{out} contains no tuning to resume; choose another --out.")
     write_environment(out)
     write_atomically(path, toml.dumps(wanted))

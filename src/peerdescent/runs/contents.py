@@ -1,0 +1,221 @@
+"""What a run folder consists of, and how it is prepared for a run: locked first, then checked, then cleared.
+
+Clearing removes files that the library writes, by name; whatever else is there stays. Links are not followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from peerdescent._util import toml
+from peerdescent._util.files import is_temporary, make_folder, read_file, read_text, remove_temporary_files
+from peerdescent.errors import InputError
+from peerdescent.runs.lock import LOCK, FolderLock, held_by, is_locked
+
+ENVIRONMENT = "environment.json"
+"""The first file to be written; it identifies a run folder, since other programs may write an experiment.toml too."""
+EXPERIMENT, METRICS, SUMMARY = "experiment.toml", "metrics.jsonl", "summary.json"
+COMPARISON, TUNING = "comparison.toml", "tuning.toml"
+CHECKPOINTS, FIGURES = "checkpoints", "figures"
+MANIFEST = "manifest.json"
+CHECKPOINT_NAME = re.compile(r"\d{12}(\.safetensors)?")
+PART_NAME = re.compile(r"agents-(\d+)-(\d+)\.safetensors")
+_FILES = ("table.md", "table.csv", METRICS, EXPERIMENT)
+_FILES_OF_A_TUNING = ("tuned.toml", "results.json", "README.md", "trials.jsonl")
+_FIGURES = tuple(f"{name}.{kind}" for name in ("comparison", "topology", "tuned") for kind in ("png", "pdf"))
+_RUNS_OF_A_TUNING = ("trials", "own", "tuned")
+_DEPTH = 5
+"""How far the runs of a tuning are below its folder."""
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a run that was killed before it wrote its environment may have left this file."""
+    return path.name == LOCK or is_temporary(path)
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether the library has written into this folder before."""
+    try:
+        return "peerdescent" in json.loads(read_file(path / ENVIRONMENT))
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def prepare_folder(path: Path, resume: bool, overwrite: bool) -> FolderLock:
+    """Create and lock the folder. One that holds files is refused, unless its run is resumed or overwritten.
+
+    Returns the lock, which is to be closed when all is written.
+    """
+    try:
+        _check(path, resume, overwrite)
+        make_folder(path)
+        lock = FolderLock(path)
+        try:
+            _check(path, resume, overwrite)  # another process may have used the folder meanwhile
+            if overwrite and not resume and is_run_folder(path):
+                _overwrite(path)
+            _remove_temporary_files(path)
+        except BaseException:
+            lock.close()
+            raise
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        if isinstance(error, InputError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"cannot write to {path}: {reason}; choose another --out.") from error
+    return lock
+
+
+def _check(path: Path, resume: bool, overwrite: bool) -> None:
+    """Refuse a folder with files in it that is not to be resumed or overwritten, or is none of ours."""
+    if not os.path.lexists(path):
+        return
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder and is left unchanged: choose another --out.")
+    if all(is_leftover(item) for item in path.iterdir()):
+        return
+    if not is_run_folder(path):
+        raise InputError(f"{path} is not empty, is not a run folder and is left unchanged: choose another --out.")
+    if not (resume or overwrite):
+        busy = is_locked(path)
+        raise InputError(
+            held_by(path) if busy else f"{path} is not empty: choose another --out, or add --resume or --overwrite."
+        )
+
+
+def _overwrite(path: Path) -> None:
+    """Remove what the library has written into a folder that is locked; the folder itself stays a run folder."""
+    inner = list(_runs_below(path))
+    for folder in inner:
+        if is_locked(folder):
+            raise InputError(held_by(folder))
+    for folder in (path, *inner):
+        _check_kinds(folder)
+    for folder in inner:
+        with FolderLock(folder) as lock:
+            _clear(folder)
+            _give_up(folder, lock, path)
+    _clear(path)
+    _unlink(path / COMPARISON, path / TUNING)  # last: they tell which runs below are ours
+    kept = _others(path, inner)
+    if kept:
+        names = ", ".join(map(str, kept[:3])) + (", …" if len(kept) > 3 else "")
+        warnings.warn(f"kept in {path}, since no run wrote it: {names}", stacklevel=4)
+
+
+def _clear(folder: Path) -> None:
+    """Remove the files of one run; killed half way, it can still be overwritten, or resumed from what is left."""
+    _unlink(folder / SUMMARY)
+    remove_checkpoints(folder)
+    tuning = _FILES_OF_A_TUNING if os.path.lexists(folder / TUNING) else ()
+    _unlink(*(folder / name for name in (*tuning, *_FILES)))
+    if not (folder / FIGURES).is_symlink():
+        _unlink(*(folder / FIGURES / name for name in _FIGURES))
+        _remove_if_empty(folder / FIGURES)
+
+
+def _give_up(folder: Path, lock: FolderLock, top: Path) -> None:
+    """Remove the folder of a cleared run, and those above it up to `top`, unless there is something else in them."""
+    _remove_temporary_files(folder)
+    if all(item.name in (ENVIRONMENT, LOCK) for item in folder.iterdir()):
+        _unlink(folder / ENVIRONMENT)
+        lock.remove()
+        while folder != top:
+            _remove_if_empty(folder)
+            folder = folder.parent
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    """Those of this run, not of runs below it, which have locks of their own."""
+    for place in (folder, folder / FIGURES, folder / CHECKPOINTS):
+        if not place.is_symlink() or place == folder:
+            remove_temporary_files(place, subfolders=place.name == CHECKPOINTS)
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Remove all checkpoints of a run folder that is locked; a link to them is removed, but not what it leads to."""
+    saved = folder / CHECKPOINTS
+    if saved.is_symlink():
+        return _unlink(saved)
+    for path in checkpoints_in(saved):
+        remove_checkpoint(path)
+    if saved.is_dir():
+        remove_temporary_files(saved)
+        _remove_if_empty(saved)
+    return None
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """What may be a checkpoint in a folder of checkpoints, the newest first."""
+    entries = [path for path in folder.glob("*") if CHECKPOINT_NAME.fullmatch(path.name)]
+    return sorted(entries, key=lambda path: path.name, reverse=True)
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Remove a checkpoint; its manifest goes first, so that a half removed one does not count."""
+    if path.is_symlink() or not path.is_dir():
+        return _unlink(path)
+    _unlink(path / MANIFEST)
+    _unlink(*(part for part in path.iterdir() if PART_NAME.fullmatch(part.name)))
+    remove_temporary_files(path)
+    _remove_if_empty(path)
+    return None
+
+
+def _runs_below(path: Path) -> Iterator[Path]:
+    """The run folders that a comparison or a tuning has made below its own."""
+    if os.path.lexists(path / COMPARISON):
+        keys = toml.loads(read_text(path / COMPARISON, "comparison"), str(path / COMPARISON))
+        listed = keys.get("algorithms", [keys.get("algorithm")])
+        for name in listed if isinstance(listed, list) else []:
+            if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name:
+                yield from _ours(path / name, 0)
+    if os.path.lexists(path / TUNING):
+        for name in _RUNS_OF_A_TUNING:
+            yield from _ours(path / name, _DEPTH)
+
+
+def _ours(folder: Path, depth: int) -> Iterator[Path]:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    if is_run_folder(folder):
+        yield folder
+    elif depth:
+        for item in sorted(folder.iterdir()):
+            yield from _ours(item, depth - 1)
+
+
+def _check_kinds(folder: Path) -> None:
+    """Refuse to clear a folder with a folder in place of one of its files, before anything is removed."""
+    for name in (SUMMARY, *_FILES, *_FILES_OF_A_TUNING, COMPARISON, TUNING):
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            raise InputError(f"{path} is a folder where a file is expected: move it, or choose another --out.")
+
+
+def _others(path: Path, inner: list[Path]) -> list[Path]:
+    """What is left in a cleared folder, and in those of its runs, besides what says that they are run folders."""
+    below = {folder for one in inner for folder in (one, *one.parents)}
+    found: list[Path] = []
+    for folder in dict.fromkeys([path, *inner]):
+        if folder.is_dir():
+            left = [item for item in sorted(folder.iterdir()) if item.name not in (ENVIRONMENT, LOCK)]
+            found += [item.relative_to(path) for item in left if item not in below]
+    return found
+
+
+def _unlink(*paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # there is something else in it, or it is a link, or it is gone
+        folder.rmdir()
