@@ -1,15 +1,55 @@
-"""Atomic file writes."""
+"""Files: reading what users name, atomic writes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import stat
 import time
 from pathlib import Path
 
+from peerdescent.errors import InputError
+
 TEMPORARY = ".part"
 """The suffix of temporary files."""
+
+
+def read_file(path: Path, what: str = "file", max_bytes: int = 64 << 20) -> bytes:
+    """Read a regular file of limited size: a FIFO would block, and a device has no end.
+
+    Args:
+        path: the file.
+        what: the kind of file, for the message: "experiment file".
+        max_bytes: the largest size that is accepted.
+
+    Raises:
+        InputError: the file is missing, unreadable, not a regular file or too large.
+
+    >>> read_file(Path("/dev/null"), "edge file")
+    Traceback (most recent call last):
+        ...
+    peerdescent.errors.InputError: cannot read the edge file '/dev/null': it is not a regular file.
+    """
+    name = f"cannot read the {what} {str(path)!r}"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{name}: {reason[:1].lower()}{reason[1:]}.") from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise InputError(f"{name}: it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}.")
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(max_bytes + 1)  # files of the system claim a size of 0
+    except OSError as error:
+        raise InputError(f"{name}: {(error.strerror or str(error)).lower()}.") from None
+    finally:
+        os.close(descriptor)
+    if len(content) > max_bytes:
+        raise InputError(f"{name}: it has more than {max_bytes:,} bytes, the most that is accepted.")
+    return content
 
 
 def write_atomically(path: Path, content: bytes) -> None:
