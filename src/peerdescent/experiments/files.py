@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from peerdescent._util import toml
+from peerdescent._util.files import read_file
 from peerdescent._util.schema import Setting, settings_of
 from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.experiments.schema import WHAT, Experiment, from_keys
+from peerdescent.experiments.user_code import check_trust
 from peerdescent.training.settings import COMPUTE, NETWORK, RUN
 
 PANELS = (WHAT, RUN, NETWORK, COMPUTE)
@@ -21,8 +23,12 @@ RUN_FILES = ("experiment.toml", "comparison.toml", "tuned.toml")
 """What a folder may hold that can be run again."""
 
 
-def read(source: str) -> Experiment:
+def read(source: str, trust: bool = False) -> Experiment:
     """An experiment from a TOML file, from a run folder, or from the library by name.
+
+    Args:
+        source: the file, folder or name.
+        trust: whether the file may name Python files to `load`, which are run with the experiment.
 
     >>> read("quickstart").graph
     'authors10'
@@ -39,7 +45,9 @@ def read(source: str) -> Experiment:
             f"there is no experiment {source!r}{near}: give a TOML file, a run folder, or a name that "
             "`peerdescent list experiments` shows."
         )
-    return from_keys(toml.loads(_text(path), str(path)), str(path))
+    experiment = from_keys(toml.loads(_text(path), str(path)), str(path))
+    check_trust(experiment.load, str(path), trust)
+    return experiment
 
 
 def run_file(folder: Path) -> Path:
@@ -69,6 +77,7 @@ def commented(experiment: Experiment | None = None) -> str:
     lines = [
         "# An experiment for peerdescent: `peerdescent run THIS_FILE`, or compare, explain, tune.",
         "# Every key has a flag of the same name (--batch-size for batch_size); flags win over this file.",
+        "# Only a file that names Python files to `load` can run code, and it is refused without --trust.",
     ]
     panel = ""
     settings = [setting for setting in settings_of(Experiment) if setting.name != "set"]
@@ -105,8 +114,6 @@ def _entry(setting: Setting, value: Any) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_file(path, "experiment file").decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file: expected TOML.") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from None
+        raise InputError(f"{path} is not a text file: expected TOML in UTF-8.") from None

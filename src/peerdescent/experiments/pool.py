@@ -16,9 +16,10 @@ from typing import Protocol, TypeVar
 
 from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
 from peerdescent.errors import PeerdescentError
-from peerdescent.experiments.resolve import describe, load_methods, resolve
+from peerdescent.experiments.resolve import describe, resolve
 from peerdescent.experiments.run import RunOptions, run_one
 from peerdescent.experiments.schema import Experiment
+from peerdescent.experiments.user_code import load_methods
 from peerdescent.runs.fingerprint import fingerprint
 from peerdescent.runs.folder import read_experiment, read_summary
 from peerdescent.training.callbacks import Callback

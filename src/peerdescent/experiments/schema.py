@@ -43,7 +43,7 @@ class Experiment(Settings, frozen=True, kw_only=True):
     ] = {}  # noqa: RUF012 (msgspec copies it)  # fmt: skip
     title: Annotated[str, about("A heading for figures and reports.", "TEXT", WHAT)] = ""
     load: Annotated[
-        tuple[str, ...], about("A Python file that registers your own methods or problems.", "FILE", WHAT)
+        tuple[str, ...], about("A Python file that registers your own methods or problems; it is run.", "FILE", WHAT)
     ] = ()
 
     def __post_init__(self) -> None:
