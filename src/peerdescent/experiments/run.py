@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +72,7 @@ class RunOptions:
 def _new_folder(name: str) -> Path:
     stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidates = (Path("runs", stem + (f"-{number}" if number > 1 else "")) for number in range(1, 1000))
-    return next(folder for folder in candidates if not folder.exists())
+    return next(folder for folder in candidates if not os.path.exists(folder))  # False for too long a name
 
 
 @dataclass
@@ -110,6 +111,8 @@ def execute(
     plans = resolve(experiment) if plans is None else plans
     agents = plans[0].graph.n
     check_integer("--workers", options.workers, 1)
+    for plan in plans:
+        plan.check_memory(options.workers)
     options.faults.check(agents, group.size if group is not None else options.workers)
     if group is not None:
         options = _agreed(experiment, options, together, group)
