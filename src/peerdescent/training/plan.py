@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from peerdescent import problems
+from peerdescent import problems, schedules
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
@@ -18,11 +18,14 @@ from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.theory.prediction import Prediction, predict
 from peerdescent.tracing.recording import vectors_sent
+from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.memory import Estimate, check_memory, estimate
 from peerdescent.training.settings import Settings
 
 MADE_IN_PYTHON = "made_in_python"
 """The key that lists what only Python can make again."""
+LARGEST_RATE = 1e30
+"""A step size above this overflows single precision, and its square what theory computes with."""
 INDEX = 8
 """The bytes of a sample's number."""
 
@@ -55,6 +58,12 @@ class Plan:
     make_dimension: Callable[[], int] | None = None
     make_size: Callable[[], Size] | None = None
 
+    def __post_init__(self) -> None:
+        for name in self.algorithm.rates:
+            rate = getattr(self.algorithm, name)
+            if (schedules.base(rate) or 0.0) > LARGEST_RATE:
+                raise InputError(f"{name} = {schedules.text(rate)}: expected a step size of at most {LARGEST_RATE:g}.")
+
     @cached_property
     def problem(self) -> Problem:
         """What is minimised."""
@@ -63,6 +72,7 @@ class Plan:
             raise InputError(
                 f"the problem has {problem.agents} agents and the graph {self.graph.n}: they must be the same."
             )
+        check_finite_data(problem, self.settings.place()[1])
         return problem
 
     @cached_property
@@ -111,12 +121,14 @@ class Plan:
     def start(self, problem: Problem) -> torch.Tensor:
         """The agents' starting points, n×p."""
         if self.x0 is None:
-            return problem.start(self.settings.seed)
+            points = problem.start(self.settings.seed)
+            return check_finite_points(points, f"the starting points of {problem.name}")
         shape = (problem.agents, problem.dimension)
         try:
-            return torch.as_tensor(self.x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
+            points = torch.as_tensor(self.x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
         except RuntimeError:
             raise InputError(f"x0 has shape {tuple(self.x0.shape)}: expected {shape} or one row of it.") from None
+        return check_finite_points(points, "x0")
 
 
 def make_plan(
