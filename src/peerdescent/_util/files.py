@@ -80,9 +80,11 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
+        if isinstance(error, OSError):
+            error.filename = str(path)  # not the temporary name, which means nothing to a user
         raise
     _sync_folder(path.parent)
 

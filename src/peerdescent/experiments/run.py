@@ -111,13 +111,15 @@ def execute(
     plans = resolve(experiment) if plans is None else plans
     agents = plans[0].graph.n
     check_integer("--workers", options.workers, 1)
-    for plan in plans:
-        plan.check_memory(options.workers)
     options.faults.check(agents, group.size if group is not None else options.workers)
     if group is not None:
+        for plan in plans:
+            plan.check_memory()
         options = _agreed(experiment, options, together, group)
         return _execute(group, experiment, plans, options, together, callbacks_for)
     Placement(agents, options.workers)
+    for plan in plans:
+        plan.check_memory(options.workers)
 
     def rank_zero(started: ProcessGroup, attempt: int) -> dict[str, Outcome]:
         return _execute(started, experiment, plans, options.after(attempt), together, callbacks_for)

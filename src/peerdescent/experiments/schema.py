@@ -61,9 +61,13 @@ class Experiment(Settings, frozen=True, kw_only=True):
 
 def from_keys(keys: Mapping[str, Any], source: str = "the experiment", base: Experiment | None = None) -> Experiment:
     """An experiment from plain keys, the others taken from `base`; `algorithm` may stand for a list of one."""
+    for key in keys:
+        if "-" in key and key.replace("-", "_") in keys:
+            raise InputError(f"{source} has both {key} and {key.replace('-', '_')}: keep one.")
     keys = {key.replace("-", "_"): value for key, value in keys.items()}
     if python := keys.pop("made_in_python", None):
-        raise InputError(f"{source} was made in Python with its own {', '.join(map(str, python))}: repeat it there.")
+        own = ", ".join(map(str, python)) if isinstance(python, list) else python
+        raise InputError(f"{source} was made in Python with its own {own}: repeat it there.")
     if "algorithm" in keys:
         if "algorithms" in keys:
             raise InputError(f"{source} has both algorithm and algorithms: keep one.")
