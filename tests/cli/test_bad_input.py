@@ -54,6 +54,7 @@ NUMBERS = [
     (f"run {QUADRATIC} --set problem.dimension=1e308", "problem.dimension = 1e+308: expected an integer"),
     (f"run {QUADRATIC} --set problem.dimension=1e6", "1,000,000 parameters"),
     *each(f"{{}} {QUADRATIC} --set problem.dimension=1e12", ("run", "explain", "compare"), "of memory are free"),
+    (f"run {QUADRATIC} --workers 2 --set problem.dimension=1e12", "of memory are free"),
     *each(f"run {LOGISTIC} --set problem.{{}}=1e12", ("samples", "dimension"), "of memory are free"),
     (f"run {LOGISTIC} --set problem.samples=1e308", "problem.samples = 1e+308: expected an integer"),
     (f"run {RIPPLES} --set problem.dimension=1e9", "of memory are free"),
@@ -151,7 +152,8 @@ def test_what_is_not_a_regular_file(source: str, command: str, peerdescent_: Com
         (b"set.problem.seed = 2020-01-01\nproblem = 'quadratic'", "problem.seed = "),
         (b"set." + b".".join([b"a"] * 20) + b" = 1", "a"),
         (b"set = {a = {a = {a = 1}}}", "a"),
-        (b"powerball = inf", "powerball = inf"),
+        (b"powerball = inf", "a.toml: powerball = inf: expected"),
+        (b"iterations = -1", "a.toml: iterations = -1: expected a whole number, at least 0"),
         (b"made_in_python = 5", "made in Python with its own 5"),
         (b"made_in_python = ['x0']", "made in Python with its own x0"),
         (b"title = '\\ud800'\nx = 1", "x"),
@@ -162,7 +164,7 @@ def test_what_is_not_a_regular_file(source: str, command: str, peerdescent_: Com
         (b"batch-size = 1\nbatch_size = 2", "has both batch-size and batch_size"),
         (b"#" * ((64 << 20) + 1), "more than 67,108,864 bytes"),
     ],
-    ids=range(20),
+    ids=range(21),
 )
 def test_experiment_files(content: bytes, words: str, peerdescent_: Command) -> None:
     Path("a.toml").write_bytes(content)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import peerdescent
-from peerdescent import InputError
+from peerdescent import DivergedError, InputError
 from peerdescent.problems import Quadratic, Supervised, supervised
 
 NAN, INF = float("nan"), float("inf")
@@ -61,6 +61,13 @@ def test_starting_points_are_named(value: float, word: str) -> None:
     broken = supervised(model, nn.functional.mse_loss, data(), agents=3)
     with pytest.raises(InputError, match=f"the starting points of supervised contain {word}"):
         peerdescent.train(broken, "ring:3", "d-sgd-1", iterations=3)
+
+
+def test_a_loss_that_is_not_finite_at_the_start_is_not_blamed_on_the_steps() -> None:
+    problem = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
+    with pytest.raises(DivergedError, match="the loss of quadratic is not finite at the starting points") as error:
+        peerdescent.train(problem, "ring:3", "d-sgd-1", x0=torch.full((3, 1), 1e30), iterations=3)
+    assert "steps" not in str(error.value)
 
 
 def test_labels_and_finite_data_pass() -> None:

@@ -104,6 +104,13 @@ def test_explain_shows_it(peerdescent_: Command) -> None:
     assert found["total"] >= found["agents"] * found["parameters"] * found["arrays"] * found["itemsize"]
 
 
+def test_tuning_is_refused_too(peerdescent_: Command, free: pytest.MonkeyPatch) -> None:
+    flags = "--problem ripples --graph ring:4 -a d-sgd-1 --set problem.dimension=1000000 --trials 2 --seeds 1 --jobs 1"
+    said = peerdescent_("tune", *flags.split(), "--out", "a")
+    assert said.code == 2
+    assert "of memory are free" in said.sentences[0]
+
+
 @pytest.mark.parametrize("first_version", [True, False])
 def test_limits_of_containers_count(first_version: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info, groups, system = tmp_path / "meminfo", tmp_path / "cgroup", tmp_path / "system"

@@ -45,7 +45,12 @@ def read(source: str, trust: bool = False) -> Experiment:
             f"there is no experiment {source!r}{near}: give a TOML file, a run folder, or a name that "
             "`peerdescent list experiments` shows."
         )
-    experiment = from_keys(toml.loads(_text(path), str(path)), str(path))
+    keys = toml.loads(_text(path), str(path))
+    try:
+        experiment = from_keys(keys, str(path))
+    except InputError as error:
+        named = str(error).startswith(str(path))
+        raise InputError(str(error) if named else f"{path}: {error}") from None
     check_trust(experiment.load, str(path), trust)
     return experiment
 

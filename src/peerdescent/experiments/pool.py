@@ -135,6 +135,7 @@ def _run(part: P, out: Path, work: Work[P], progress: Callable[[int], None]) -> 
 
 def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
     (plan,) = resolve(part.experiment)
+    plan.check_memory()
     run_one(plan, folder, RunOptions(resume=True), [_Report(progress)])
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # the records are complete; states of 50 agents are large
 
