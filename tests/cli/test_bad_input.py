@@ -66,6 +66,7 @@ NUMBERS = [
     *each(f"run {LOGISTIC} --seed {{}}", NOT_COUNTS, "seed"),
     *each(f"run {LOGISTIC} --workers {{}}", NOT_COUNTS, ""),
     *each(f"run {LOGISTIC} --threads {{}}", (*NOT_COUNTS, 0, 1025, 100_000, 2**63 - 1), "threads"),
+    *each("tune --{} 1000000000000", ("trials", "seeds", "tuning-seeds", "jobs"), "{}"),
     *each(f"run {QUADRATIC} --device {{}}", DEVICES, "device = '{}' cannot be used here: "),
     (f"run {QUADRATIC} --device ''", "device = '' cannot be used here"),
 ]

@@ -134,3 +134,18 @@ def test_limits_of_containers_count(first_version: bool, tmp_path: Path, monkeyp
     info.write_text("")
     groups.unlink()
     assert available_memory() is None or available_memory() > 0
+
+
+def test_a_problem_without_a_known_size_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def make(agents: int = 2) -> problems.Problem:
+        made.append(agents)
+        return problems.quadratic(agents)
+
+    monkeypatch.setitem(problems.registry._PROBLEMS, "mine", problems.registry.Entry(make, ""))
+    (plan,) = resolve(Experiment(problem="mine", graph="ring:3", algorithms=("d2",)))
+    plan.check_memory()
+    assert plan.memory().parameters == 10
+    _ = plan.problem
+    assert made == [3]

@@ -88,8 +88,9 @@ def _plan(
     make_problem: Callable[[], Problem],
 ) -> Plan:
     weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, method)
-    named = (experiment.problem, graph.n, experiment.partition)
-    dimension = functools.partial(problems.dimension, *named, **experiment.problem_options)
-    size = functools.partial(problems.size, *named, **experiment.problem_options)
+    size = functools.partial(problems.size, experiment.problem, graph.n, **experiment.problem_options)
+    dimension = functools.partial(
+        problems.dimension, experiment.problem, graph.n, experiment.partition, **experiment.problem_options
+    )
     description = describe(experiment, name)
     return Plan(name, graph, method, settings, weights, make_problem, description, None, dimension, size)

@@ -20,7 +20,7 @@ from peerdescent.problems.mnist_nn import PIXELS, MnistNN, SigmoidNet
 from peerdescent.problems.noise import BLOCK
 from peerdescent.problems.quadratic import quadratic
 from peerdescent.problems.ripples import Ripples
-from peerdescent.problems.sizes import Size, check_fits, size_of
+from peerdescent.problems.sizes import Size, check_fits
 
 FROM_EXPERIMENT = ("agents", "partition")
 """Options that come from other keys of an experiment: the size of the graph and `partition`."""
@@ -88,15 +88,15 @@ def dimension(name: str, agents: int, partition: str = "iid", **options: Any) ->
     return int(_call(entry.dimension, checked))
 
 
-def size(name: str, agents: int, partition: str = "iid", **options: Any) -> Size:
-    """Return the size of a problem; one that was registered without it is made to know it.
+def size(name: str, agents: int, **options: Any) -> Size | None:
+    """Return the size that a problem will have; None if it was registered without it.
 
     >>> size("quadratic", agents=3, dimension=5)
     Size(dimension=5, data=1200, sample=0, drawn=0)
     """
     entry, checked = _find(name, options)
     if entry.size is None:
-        return size_of(make(name, agents, partition, **options))
+        return None
     found: Size = _call(entry.size, {**entry.options(), **checked, "agents": agents})
     return found
 

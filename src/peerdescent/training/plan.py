@@ -56,7 +56,7 @@ class Plan:
     description: Mapping[str, Any]
     x0: torch.Tensor | None = None
     make_dimension: Callable[[], int] | None = None
-    make_size: Callable[[], Size] | None = None
+    make_size: Callable[[], Size | None] | None = None
 
     def __post_init__(self) -> None:
         for name in self.algorithm.rates:
@@ -82,7 +82,7 @@ class Plan:
 
     def memory(self, processes: int = 1) -> Estimate:
         """What the run takes, with the data once in each process of this machine."""
-        size = size_of(self.problem) if self.make_size is None else self.make_size()
+        size = (None if self.make_size is None else self.make_size()) or size_of(self.problem)
         agents, batch = self.graph.n, self.settings.samples
         per_sample = size.sample + INDEX if size.sample else 0
         return estimate(
