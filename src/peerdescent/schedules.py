@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from peerdescent._util.schema import LARGEST
 from peerdescent._util.validation import check_integer
 from peerdescent.errors import InputError
 
@@ -94,7 +95,7 @@ class Cosine:
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        check_integer("the length of a cosine schedule", self.iterations, 1)
+        check_integer("the length of a cosine schedule", self.iterations, 1, LARGEST)
         if not 0 <= self.floor <= self.base:
             raise InputError(f"{self}: expected a floor between 0 and the base.")
 
@@ -124,7 +125,7 @@ class Step:
         if not self.milestones or any(b <= a for a, b in zip((0, *self.milestones), self.milestones, strict=False)):
             raise InputError(f"{self}: expected iterations above 0, in increasing order, after the factor.")
         for k in self.milestones:
-            check_integer("a milestone of a step schedule", k, 1)
+            check_integer("a milestone of a step schedule", k, 1, LARGEST)
         if self.factor < 0:
             raise InputError(f"{self}: expected a factor that is not negative.")
 
@@ -151,7 +152,7 @@ class Warmup:
     rest: Rate
 
     def __post_init__(self) -> None:
-        check_integer("the length of a warm-up", self.iterations, 1)
+        check_integer("the length of a warm-up", self.iterations, 1, LARGEST)
         object.__setattr__(self, "rest", parse(self.rest, "what follows a warm-up"))
         if isinstance(self.rest, Warmup):
             raise InputError("a warm-up cannot contain another warm-up: give one length.")

@@ -64,7 +64,7 @@ def read_text(path: Path, what: str = "file", max_bytes: int = 64 * MEBIBYTE) ->
     """The same as UTF-8 text; anything else is refused."""
     content = read_file(path, what, max_bytes)
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")  # editors on Windows write a mark first
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import os
 from collections.abc import Iterable
@@ -15,9 +16,12 @@ def seconds_from_environment(variable: str, default: float) -> float:
     """Return the number of seconds in an environment variable, or `default` if the variable is not set."""
     text = os.environ.get(variable, "")
     try:
-        return float(text) if text else default
+        seconds = float(text) if text else default
     except ValueError:
-        raise InputError(f"{variable} = {text!r}: expected a number of seconds.") from None
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InputError(f"{variable} = {text!r}: expected a number of seconds, at least 0.")
+    return seconds
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:

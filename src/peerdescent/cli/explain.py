@@ -79,6 +79,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
         "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
         f"λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
         "traffic": _traffic(facts.traffic),
+        "memory": f"about {facts.memory}",
         "stability": verdict,
         "because": "" if stable.reason in verdict else stable.reason,
         "condition": "" if stable.condition in verdict else stable.condition,

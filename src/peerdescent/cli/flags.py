@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from peerdescent._util.schema import Setting, settings_of
+from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.errors import InputError
 from peerdescent.experiments.files import PANELS, RUN_FILES, read
-from peerdescent.experiments.schema import Experiment, override
+from peerdescent.experiments.schema import WHAT, Experiment, override
+from peerdescent.experiments.user_code import UntrustedError
 
 RECORDS, PROCESSES, OUTPUT = "Records", "Processes", "Output"
 NAMES = {"algorithms": ("--algorithm", "-a"), "set": ("--set",)}
@@ -26,8 +29,32 @@ Source = Annotated[
     str | None,
     typer.Argument(metavar="EXPERIMENT", help="A TOML file, a run folder, or a name that `list experiments` shows."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run the Python files that EXPERIMENT itself names under `load`; read them first. Those of --load are run "
+        "without asking.",
+        rich_help_panel=WHAT,
+    ),
+]
+
+
+def path_of(text: str | Path) -> Path:
+    """A path that is given on the command line; an empty one would mean the current folder."""
+    if not str(text).strip() or text == Path():
+        raise typer.BadParameter("the path is empty: name a file or folder.")
+    return Path(text)
+
+
 Out = Annotated[
-    Path | None, typer.Option(help="The run folder; a new one below runs/ unless given.", rich_help_panel=RECORDS)
+    Path | None,
+    typer.Option(
+        parser=path_of,
+        metavar="PATH",
+        help="The run folder; a new one below runs/ unless given.",
+        rich_help_panel=RECORDS,
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.", rich_help_panel=RECORDS)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.", rich_help_panel=RECORDS)]
@@ -89,7 +116,7 @@ def with_flags(*others: Callable[..., None]) -> Callable[[Callable[..., None]], 
         functions = (command, *others)
         named = [flag for each in functions for flag in inspect.signature(each, eval_str=True).parameters.values()]
         more = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in named if flag.kind is not flag.VAR_KEYWORD]
-        every = [_SOURCE, *_experiment_flags(), *more]
+        every = [_SOURCE, *_experiment_flags(), _TRUST, *more]
         command.__signature__ = own.replace(parameters=every)  # type: ignore[attr-defined]
         command.__annotations__ = {flag.name: flag.annotation for flag in every} | {"return": None}
         return command
@@ -98,6 +125,7 @@ def with_flags(*others: Callable[..., None]) -> Callable[[Callable[..., None]], 
 
 
 _SOURCE = inspect.Parameter("source", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Source)
+_TRUST = inspect.Parameter("trust", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Trust)
 
 
 def _experiment_flags() -> list[inspect.Parameter]:
@@ -139,16 +167,31 @@ def experiment_from(given: dict[str, Any]) -> Experiment:
     source, out = given["source"], given.get("out")
     if source is None and given.get("resume") and out and any(os.path.isfile(out / name) for name in RUN_FILES):
         source = str(out)
-    experiment = read(source) if source else Experiment()
+    experiment = Experiment() if source is None else _read(source, given)
     known = {setting.name for setting in settings_of(Experiment)} - {"set"}
     keys = {key: value for key, value in given.items() if key in known and value is not None}
     return override(experiment, keys, given["set_"] or ())
 
 
+def _read(source: str, given: dict[str, Any]) -> Experiment:
+    """The experiment that is named; the Python files that it loads need --trust, or --load in their place."""
+    try:
+        return read(source, trust=given["trust"] or given["load"] is not None)
+    except UntrustedError as error:
+        if not (_at_a_terminal() and typer.confirm(f"{error} Run it now?", err=True)):
+            raise
+        return read(source, trust=True)
+
+
+def _at_a_terminal() -> bool:
+    """Whether a person can answer a question; under torchrun all processes would ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not under_torchrun()
+
+
 def folder_from(given: dict[str, Any]) -> Path | None:
     """Where the records go: `run FOLDER --resume` continues in that folder."""
     source, out = given["source"], given["out"]
-    if out is None and given["resume"] and source is not None and Path(source).is_dir():
+    if out is None and given["resume"] and source is not None and os.path.isdir(source):
         return Path(source)
     return None if out is None else Path(out)
 

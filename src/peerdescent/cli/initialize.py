@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from peerdescent._util.files import write_atomically
+from peerdescent.cli.flags import path_of
 from peerdescent.errors import InputError
 from peerdescent.experiments.files import commented, read
 
@@ -15,7 +17,7 @@ DEFAULT = Path("experiment.toml")
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.")] = DEFAULT,
+    file: Annotated[Path, typer.Argument(parser=path_of, metavar="FILE", help="The file to write.")] = DEFAULT,
     base: Annotated[
         str | None, typer.Option("--from", metavar="EXPERIMENT", help="Start from a file, run folder or library name.")
     ] = None,
@@ -29,9 +31,9 @@ def init(
 
     - `peerdescent init mine.toml --from quickstart`
     """
-    if file.exists() and not overwrite:
+    if os.path.exists(file) and not overwrite:
         raise InputError(f"{file} exists: choose another name, or say --overwrite.")
-    text = commented(read(base) if base else None)
+    text = commented(None if base is None else read(base, trust=True))  # nothing in it is run
     try:
         write_atomically(file, text.encode())
     except OSError as error:

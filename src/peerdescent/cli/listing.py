@@ -23,7 +23,7 @@ def list_(
 
     Example: `peerdescent list algorithms`
     """
-    from peerdescent.experiments.resolve import load_methods
+    from peerdescent.experiments.user_code import load_methods
 
     for path in load or []:
         load_methods(path)

@@ -12,7 +12,7 @@ import typer
 
 from peerdescent._version import __version__
 from peerdescent.cli import data, explain, initialize, listing, report, reproduce, run, tune
-from peerdescent.errors import PeerdescentError
+from peerdescent.errors import InputError, PeerdescentError
 
 app = typer.Typer(
     name="peerdescent",
@@ -32,6 +32,8 @@ app.command("list")(listing.list_)
 app.command()(initialize.init)
 app.command()(reproduce.reproduce)
 app.add_typer(data.app, name="data")
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
+"""What torch says of the CPU and of other devices."""
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]  # newer typers carry a click of their own
 
 
@@ -67,9 +69,23 @@ def main() -> None:
             sys.exit(2)
         _fail(message, 2)
     except OSError as error:
-        _fail(f"{error.filename or 'the run'}: {error.strerror or error}.", PeerdescentError.exit_code)
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}.", PeerdescentError.exit_code)
+    except (MemoryError, OverflowError, RuntimeError) as error:
+        if not (reason := _too_large(error)):
+            raise
+        _fail(reason, InputError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("stopped; continue the run with --resume.", 130)
+
+
+def _too_large(error: Exception) -> str:
+    """The sentence for what was not foreseen to be too large; empty for other errors, which are bugs."""
+    message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, OverflowError):
+        return f"a number is too large to compute with ({message}): choose smaller numbers."
+    if isinstance(error, MemoryError) or any(words in message.lower() for words in OUT_OF_MEMORY):
+        return f"there is not enough memory ({message}): use fewer agents, a smaller problem or a smaller batch_size."
+    return ""
 
 
 def _note_once() -> Callable[..., None]:

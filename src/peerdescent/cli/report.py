@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from peerdescent.cli.flags import path_of
+
 DEFAULT = Path("report.html")
 
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, comparisons, or folders of those.")],
-    out: Annotated[Path, typer.Option(help="The file to write.")] = DEFAULT,
+    out: Annotated[Path, typer.Option(parser=path_of, metavar="PATH", help="The file to write.")] = DEFAULT,
     title: Annotated[str, typer.Option(help="The page's heading.")] = "",
 ) -> None:
     """Make one HTML page with curves, tables and settings of any runs. Exit code 2: a folder is not a run."""

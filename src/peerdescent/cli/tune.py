@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from peerdescent.tune.search import Budget
     from peerdescent.tune.tuning import Trial
 
-Trials = Annotated[int, typer.Option(help="Trial runs of each method; later ones are fewer and longer.")]
-Seeds = Annotated[int, typer.Option(help="Fresh seeds on which the best and the own values are measured.")]
-TuningSeeds = Annotated[int, typer.Option(help="Seeds that each trial is averaged over.")]
+MOST_RUNS, MOST_JOBS = 100_000, 1024
+"""More is most likely a typing error, and would fill the memory before the first run."""
+
+Trials = Annotated[int, typer.Option(max=MOST_RUNS, help="Trial runs of each method; later ones are fewer and longer.")]
+Seeds = Annotated[int, typer.Option(max=MOST_RUNS, help="Fresh seeds for measuring the best and the own values.")]
+TuningSeeds = Annotated[int, typer.Option(max=MOST_RUNS, help="Seeds that each trial is averaged over.")]
 Metric = Annotated[
     Literal["loss", "accuracy"], typer.Option(help="What is made best: f(x̄) at the end, or accuracy on test data.")
 ]
-Jobs = Annotated[int | None, typer.Option(help="Runs side by side; all processors unless given.")]
+Jobs = Annotated[int | None, typer.Option(max=MOST_JOBS, help="Runs side by side; all processors unless given.")]
 
 
 @flags.with_flags(flags.record_flags)

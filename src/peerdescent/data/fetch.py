@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.cache import cache_folder, cache_place
-from peerdescent._util.files import remove_temporary_files, write_atomically
+from peerdescent._util.files import read_file, remove_temporary_files, write_atomically
 from peerdescent.data import idx
 from peerdescent.data.datasets import Dataset, File, find
 from peerdescent.data.mnist import Images, Labels, Split
@@ -160,8 +160,8 @@ def _missing(dataset: Dataset, folder: Path) -> list[File]:
 def _read(file: File, folder: Path) -> bytes | None:
     """Return the content of a cached file, or None if it is missing, unreadable or damaged."""
     try:
-        return file.verify((folder / file.name).read_bytes())
-    except (OSError, InputError):
+        return file.verify(read_file(folder / file.name, "data file", file.size))
+    except InputError:
         return None
 
 

@@ -15,6 +15,7 @@ from peerdescent.graphs import Graph
 from peerdescent.problems import Problem
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
+from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
 from peerdescent.training.train import plan_of
 
@@ -77,10 +78,12 @@ class Explanation:
     """Between which values each step size may be changed alone while the method stays stable."""
     theorem1: Theorem1
     notes: list[str]
+    memory: Estimate
+    """What the run takes on one machine."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
-        return asdict(self)
+        return {**asdict(self), "memory": {**asdict(self.memory), "total": self.memory.total}}
 
     def __str__(self) -> str:
         return self.stability.sentence(self.algorithm)
@@ -112,6 +115,7 @@ def explain_plan(plan: Plan) -> Explanation:
         ranges,
         theorem1(plan),
         list(plan.weights.notes),
+        plan.memory(),
     )
 
 

@@ -14,6 +14,7 @@ from peerdescent._util.schema import Setting, settings_of
 from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.experiments.schema import WHAT, Experiment, from_keys
+from peerdescent.experiments.user_code import check_trust
 from peerdescent.training.settings import COMPUTE, NETWORK, RUN
 
 PANELS = (WHAT, RUN, NETWORK, COMPUTE)
@@ -22,8 +23,12 @@ RUN_FILES = ("experiment.toml", "comparison.toml", "tuned.toml")
 """What a folder may hold that can be run again."""
 
 
-def read(source: str) -> Experiment:
+def read(source: str, trust: bool = False) -> Experiment:
     """An experiment from a TOML file, from a run folder, or from the library by name.
+
+    Args:
+        source: the file, folder or name.
+        trust: whether the file may name Python files to `load`, which are run with the experiment.
 
     >>> read("quickstart").graph
     'authors10'
@@ -40,7 +45,14 @@ def read(source: str) -> Experiment:
             f"there is no experiment {source!r}{near}: give a TOML file, a run folder, or a name that "
             "`peerdescent list experiments` shows."
         )
-    return from_keys(toml.loads(read_text(path, "experiment"), str(path)), str(path))
+    keys = toml.loads(read_text(path, "experiment file"), str(path))
+    try:
+        experiment = from_keys(keys, str(path))
+    except InputError as error:
+        named = str(error).startswith(str(path))
+        raise InputError(str(error) if named else f"{path}: {error}") from None
+    check_trust(experiment.load, str(path), trust)
+    return experiment
 
 
 def run_file(folder: Path) -> Path:
@@ -70,6 +82,7 @@ def commented(experiment: Experiment | None = None) -> str:
     lines = [
         "# An experiment for peerdescent: `peerdescent run THIS_FILE`, or compare, explain, tune.",
         "# Every key has a flag of the same name (--batch-size for batch_size); flags win over this file.",
+        "# Only a file that names Python files to `load` can run code, and it is refused without --trust.",
     ]
     panel = ""
     settings = [setting for setting in settings_of(Experiment) if setting.name != "set"]

@@ -11,6 +11,7 @@ from peerdescent.errors import InputError
 from peerdescent.experiments.files import run_file
 from peerdescent.experiments.resolve import resolve
 from peerdescent.experiments.schema import from_keys
+from peerdescent.experiments.user_code import check_trust
 from peerdescent.problems import Problem
 from peerdescent.runs.contents import CHECKPOINTS, SUMMARY
 from peerdescent.runs.folder import read_experiment, read_metrics, read_summary
@@ -22,12 +23,13 @@ from peerdescent.training.result import Result
 _REMEDY = "pass the problem to load; a class of your own cannot be loaded, its states are in checkpoints/"
 
 
-def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Result:
+def load(path: str | os.PathLike[str], problem: Problem | None = None, trust: bool = False) -> Result:
     """The result of a run from its folder: metrics, notes, the agents' last points, the model.
 
     Args:
         path: the run folder.
         problem: what was minimised, for runs whose problem was made in Python.
+        trust: whether the Python files that the run loaded may be run again.
 
     Raises:
         InputError: the folder holds no run, or no checkpoint, or its problem is needed.
@@ -46,6 +48,7 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Result
     missing = [name for name in keys.pop(MADE_IN_PYTHON, []) if name != "x0" and (problem is None or name != "problem")]
     if missing:
         raise InputError(f"{folder} was made in Python with its own {', '.join(missing)}: {_REMEDY}.")
+    check_trust(keys.get("load", ()), str(folder / "experiment.toml"), trust)
     (plan,) = resolve(from_keys(keys, str(folder)))
     checkpoint = Checkpoints(folder / CHECKPOINTS, ProcessGroup.single(), Placement(plan.graph.n, 1)).last()
     if checkpoint is None:

@@ -16,9 +16,10 @@ from typing import Protocol, TypeVar
 
 from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
 from peerdescent.errors import InputError, PeerdescentError
-from peerdescent.experiments.resolve import describe, load_methods, resolve
+from peerdescent.experiments.resolve import describe, resolve
 from peerdescent.experiments.run import RunOptions, run_one
 from peerdescent.experiments.schema import Experiment
+from peerdescent.experiments.user_code import load_methods
 from peerdescent.runs.contents import remove_checkpoints
 from peerdescent.runs.fingerprint import fingerprint
 from peerdescent.runs.folder import read_experiment, read_summary
@@ -136,6 +137,7 @@ def _run(part: P, out: Path, work: Work[P], progress: Callable[[int], None]) -> 
 
 def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
     (plan,) = resolve(part.experiment)
+    plan.check_memory()
     run_one(plan, folder, RunOptions(resume=True), [_Report(progress)])
     with contextlib.suppress(InputError), FolderLock(folder):  # another process may already have gone on with it
         remove_checkpoints(folder)  # the records are complete; states of 50 agents are large

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.experiments.schema import PROBLEM, Experiment
+from peerdescent.experiments.user_code import load_methods
 from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
@@ -90,24 +88,9 @@ def _plan(
     make_problem: Callable[[], Problem],
 ) -> Plan:
     weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, method)
+    size = functools.partial(problems.size, experiment.problem, graph.n, **experiment.problem_options)
     dimension = functools.partial(
         problems.dimension, experiment.problem, graph.n, experiment.partition, **experiment.problem_options
     )
     description = describe(experiment, name)
-    return Plan(name, graph, method, settings, weights, make_problem, description, make_dimension=dimension)
-
-
-def load_methods(path: str) -> None:
-    """Run a Python file that registers the user's own methods or problems."""
-    spec = importlib.util.spec_from_file_location(f"peerdescent_user_{Path(path).stem}", path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"load = {path!r}: expected a Python file.")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"load = {path!r}: there is no such file.") from None
-    except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; what and where is what they need
-        raise InputError(f"load = {path!r} failed: {type(error).__name__}: {error}") from error
+    return Plan(name, graph, method, settings, weights, make_problem, description, None, dimension, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ class RunOptions:
 def _new_folder(name: str) -> Path:
     stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidates = (Path("runs", stem + (f"-{number}" if number > 1 else "")) for number in range(1, 1000))
-    return next(folder for folder in candidates if not folder.exists())
+    return next(folder for folder in candidates if not os.path.exists(folder))  # False for too long a name
 
 
 @dataclass
@@ -114,9 +115,13 @@ def execute(
     check_integer("--workers", options.workers, 1)
     options.faults.check(agents, group.size if group is not None else options.workers)
     if group is not None:
+        for plan in plans:
+            plan.check_memory()
         options = _agreed(experiment, options, together, group)
         return _execute(group, experiment, plans, options, together, callbacks_for)
     Placement(agents, options.workers)
+    for plan in plans:
+        plan.check_memory(options.workers)
 
     def rank_zero(started: ProcessGroup, attempt: int) -> dict[str, Outcome]:
         return _execute(started, experiment, plans, options.after(attempt), together, callbacks_for)

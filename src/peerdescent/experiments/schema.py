@@ -43,7 +43,7 @@ class Experiment(Settings, frozen=True, kw_only=True):
     ] = {}  # noqa: RUF012 (msgspec copies it)  # fmt: skip
     title: Annotated[str, about("A heading for figures and reports.", "TEXT", WHAT)] = ""
     load: Annotated[
-        tuple[str, ...], about("A Python file that registers your own methods or problems.", "FILE", WHAT)
+        tuple[str, ...], about("A Python file that registers your own methods or problems; it is run.", "FILE", WHAT)
     ] = ()
 
     def __post_init__(self) -> None:
@@ -61,9 +61,13 @@ class Experiment(Settings, frozen=True, kw_only=True):
 
 def from_keys(keys: Mapping[str, Any], source: str = "the experiment", base: Experiment | None = None) -> Experiment:
     """An experiment from plain keys, the others taken from `base`; `algorithm` may stand for a list of one."""
+    for key in keys:
+        if "-" in key and key.replace("-", "_") in keys:
+            raise InputError(f"{source} has both {key} and {key.replace('-', '_')}: keep one.")
     keys = {key.replace("-", "_"): value for key, value in keys.items()}
     if python := keys.pop("made_in_python", None):
-        raise InputError(f"{source} was made in Python with its own {', '.join(map(str, python))}: repeat it there.")
+        own = ", ".join(map(str, python)) if isinstance(python, list) else python
+        raise InputError(f"{source} was made in Python with its own {own}: repeat it there.")
     if "algorithm" in keys:
         if "algorithms" in keys:
             raise InputError(f"{source} has both algorithm and algorithms: keep one.")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 
+from peerdescent._util.files import read_file
 from peerdescent.errors import InputError
 from peerdescent.graphs.graph import Edge, Graph
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
+MOST_BYTES = 256 << 20
+"""Enough for the largest number of edges."""
 
 
 def from_file(path: str | os.PathLike[str]) -> Graph:
@@ -52,12 +56,8 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
 
 def _read(name: str) -> str:
     try:
-        with open(os.path.expanduser(name), encoding="utf-8-sig") as file:
-            text = file.read()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot read the edge file {name!r} ({reason}); give the path of a text file.") from None
-    except ValueError:  # not UTF-8, or an impossible path
+        text = read_file(Path(os.path.expanduser(name)), "edge file", MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
         raise InputError(f"the edge file {name!r} is not text; give a file with lines 'i j' or 'i j weight'.")

@@ -5,9 +5,10 @@ from peerdescent.problems.logistic import LogisticNonconvex, logistic_nonconvex
 from peerdescent.problems.mnist_cnn import MnistCNN, convolutional_net
 from peerdescent.problems.mnist_nn import MnistNN, SigmoidNet, risk
 from peerdescent.problems.quadratic import Quadratic, quadratic
-from peerdescent.problems.registry import PROBLEMS, dimension, make, register
+from peerdescent.problems.registry import PROBLEMS, dimension, make, register, size
 from peerdescent.problems.ripples import Ripples
 from peerdescent.problems.sampled import Sampled
+from peerdescent.problems.sizes import Size, size_of
 from peerdescent.problems.supervised import Supervised, supervised
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Ripples",
     "Sampled",
     "SigmoidNet",
+    "Size",
     "Supervised",
     "convolutional_net",
     "dimension",
@@ -29,5 +31,7 @@ __all__ = [
     "quadratic",
     "register",
     "risk",
+    "size",
+    "size_of",
     "supervised",
 ]

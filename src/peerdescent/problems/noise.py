@@ -8,9 +8,11 @@ import numpy as np
 import torch
 
 from peerdescent.data import stream
+from peerdescent.errors import InputError
 
 BLOCK = 64
 """The number of iterations whose noise is drawn at once."""
+LARGEST = 1e30
 
 
 class KnownNoise:
@@ -29,6 +31,8 @@ class KnownNoise:
     """
 
     def __init__(self, deviation: float, batch_size: int | None, seed: int, agents: Sequence[int]) -> None:
+        if deviation > LARGEST:  # it would overflow single precision
+            raise InputError(f"noise = {deviation:g}: expected at most {LARGEST:g}.")
         self.deviation = 0.0 if batch_size is None else deviation / batch_size**0.5
         self.seed, self.agents = seed, agents
         self._drawn: tuple[int, torch.Tensor] = (-1, torch.empty(0))

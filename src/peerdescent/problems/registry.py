@@ -10,14 +10,17 @@ from typing import Any
 
 from torch import nn
 
+from peerdescent._util.schema import LARGEST
 from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.logistic import logistic_nonconvex
 from peerdescent.problems.mnist_cnn import MnistCNN, convolutional_net
-from peerdescent.problems.mnist_nn import MnistNN, SigmoidNet
+from peerdescent.problems.mnist_nn import PIXELS, MnistNN, SigmoidNet
+from peerdescent.problems.noise import BLOCK
 from peerdescent.problems.quadratic import quadratic
 from peerdescent.problems.ripples import Ripples
+from peerdescent.problems.sizes import Size, check_fits
 
 FROM_EXPERIMENT = ("agents", "partition")
 """Options that come from other keys of an experiment: the size of the graph and `partition`."""
@@ -31,6 +34,8 @@ class Entry:
     summary: str
     dimension: Callable[..., int] | None = None
     """The length of x as a function of some options, for problems whose data need not be loaded to know it."""
+    size: Callable[..., Size] | None = None
+    """The size as a function of some options and `agents`, so that what cannot fit into memory is not begun."""
 
     def options(self) -> dict[str, Any]:
         """Return the options with their defaults."""
@@ -44,10 +49,14 @@ PROBLEMS: Mapping[str, Entry] = MappingProxyType(_PROBLEMS)
 
 
 def register(
-    name: str, make: Callable[..., Problem], summary: str = "", dimension: Callable[..., int] | None = None
+    name: str,
+    make: Callable[..., Problem],
+    summary: str = "",
+    dimension: Callable[..., int] | None = None,
+    size: Callable[..., Size] | None = None,
 ) -> None:
     """Register a problem under a name; `make` takes agents=, partition= and further options."""
-    _PROBLEMS[name] = Entry(make, summary or (make.__doc__ or "").strip().split("\n")[0], dimension)
+    _PROBLEMS[name] = Entry(make, summary or (make.__doc__ or "").strip().split("\n")[0], dimension, size)
 
 
 def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Problem:
@@ -62,6 +71,8 @@ def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Prob
         options["partition"] = partition
     elif partition != "iid":
         raise InputError(f"partition = {partition!r}: {name} has no samples to split; leave the partition out.")
+    if entry.size is not None:
+        check_fits(name, _call(entry.size, {**entry.options(), **options, "agents": agents}))
     return entry.make(agents=agents, **options)
 
 
@@ -74,8 +85,26 @@ def dimension(name: str, agents: int, partition: str = "iid", **options: Any) ->
     entry, checked = _find(name, options)
     if entry.dimension is None:
         return make(name, agents, partition, **options).dimension
-    wanted = inspect.signature(entry.dimension).parameters
-    return entry.dimension(**{key: value for key, value in checked.items() if key in wanted})
+    return int(_call(entry.dimension, checked))
+
+
+def size(name: str, agents: int, **options: Any) -> Size | None:
+    """Return the size that a problem will have; None if it was registered without it.
+
+    >>> size("quadratic", agents=3, dimension=5)
+    Size(dimension=5, data=1200, sample=0, drawn=0)
+    """
+    entry, checked = _find(name, options)
+    if entry.size is None:
+        return None
+    found: Size = _call(entry.size, {**entry.options(), **checked, "agents": agents})
+    return found
+
+
+def _call(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """Call a function with those of the options that it takes."""
+    wanted = inspect.signature(function).parameters
+    return function(**{key: value for key, value in options.items() if key in wanted})
 
 
 def _find(name: str, options: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
@@ -98,12 +127,37 @@ def _convert(value: Any, default: Any, name: str) -> Any:
         return value
     try:
         number = type(default)(value)
-        if isinstance(value, bool) or (isinstance(default, int) and number != float(value)):
+        whole = isinstance(default, int)
+        if isinstance(value, bool) or (whole and (number != float(value) or abs(number) > LARGEST)):
             raise ValueError
         return number
     except (TypeError, ValueError, OverflowError):
-        kind = "an integer" if isinstance(default, int) else "a number"
+        kind = f"an integer of at most {LARGEST}" if isinstance(default, int) else "a number"
         raise InputError(f"{name} = {value!r}: expected {kind}.") from None
+
+
+def _quadratic_size(agents: int, dimension: int, noise: float) -> Size:
+    """Matrices are made one by one and then stacked; the noise likewise."""
+    return Size(dimension, 16 * agents * dimension**2, drawn=_noise(agents, dimension, noise))
+
+
+def _ripples_size(agents: int, dimension: int, noise: float) -> Size:
+    return Size(dimension, 24 * agents * dimension, drawn=_noise(agents, dimension, noise))
+
+
+def _noise(agents: int, dimension: int, noise: float) -> int:
+    return 16 * BLOCK * agents * dimension if noise else 0
+
+
+def _logistic_size(samples: int, dimension: int, source: str) -> Size:
+    """Only generated data can be of any size; a feature is drawn and then put beside the constant column."""
+    samples, width = (samples, dimension + 1) if source == "generated" else (2000, 65)
+    return Size(width, 16 * samples * width, sample=4 * (width + 1))
+
+
+def _images_size(samples: int, pixels: int, dimension: int) -> Size:
+    """Images as they are read and as they are sorted into shards, in single precision, with labels."""
+    return Size(dimension, 2 * samples * (4 * pixels + 8), sample=4 * pixels + 8)
 
 
 def _parameters(module: nn.Module) -> int:
@@ -115,13 +169,22 @@ register(
     MnistNN,
     "400-50-10 sigmoid network on 5,000 MNIST digits, the first experiment of the paper",
     lambda: _parameters(SigmoidNet()),
+    lambda: _images_size(5000, PIXELS + 1, _parameters(SigmoidNet())),
 )
 register(
     "mnist-cnn",
     MnistCNN,
     "convolutional network on all of MNIST, the second experiment of the paper",
     lambda reading="code": _parameters(convolutional_net(reading)),
+    lambda reading="code": _images_size(70_000, 28 * 28, _parameters(convolutional_net(reading))),
 )
-register("quadratic", quadratic, "random quadratic costs with a known optimum")
-register("logistic-nonconvex", logistic_nonconvex, "logistic regression with a nonconvex regulariser")
-register("ripples", Ripples, "a rippled bowl: nonconvex, with known noise and heterogeneity, for measuring rates")
+register("quadratic", quadratic, "random quadratic costs with a known optimum", size=_quadratic_size)
+register(
+    "logistic-nonconvex", logistic_nonconvex, "logistic regression with a nonconvex regulariser", size=_logistic_size
+)
+register(
+    "ripples",
+    Ripples,
+    "a rippled bowl: nonconvex, with known noise and heterogeneity, for measuring rates",
+    size=_ripples_size,
+)

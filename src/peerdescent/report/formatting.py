@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
-from peerdescent.errors import InputError
+from peerdescent._util.byte_units import UNITS, byte_unit, human_bytes
+
+__all__ = ["ABSENT", "MEAN_DIGITS", "UNITS", "byte_unit", "human_bytes", "human_seconds", "with_spread"]
 
 ABSENT = "–"
 """What a table shows where there is no number."""
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 MEAN_DIGITS = 6
 """A mean has at most this many significant digits, however small its deviation is."""
-
-
-def byte_unit(n: float) -> tuple[float, str]:
-    """The size and the name of the decimal unit that suits n bytes.
-
-    >>> byte_unit(54_000_000)
-    (1000000.0, 'MB')
-    """
-    for power, unit in enumerate(UNITS):
-        if float(f"{n / 1000**power:.3g}") < 1000:  # after rounding: 999.9 kB becomes 1 MB
-            return 1000.0**power, unit
-    return 1000.0 ** (len(UNITS) - 1), UNITS[-1]
-
-
-def human_bytes(n: float) -> str:
-    """A number of bytes with three digits and a decimal unit.
-
-    >>> human_bytes(0), human_bytes(999), human_bytes(82_240), human_bytes(1_085_568_000)
-    ('0 B', '999 B', '82.2 kB', '1.09 GB')
-    """
-    if not (math.isfinite(n) and n >= 0):
-        raise InputError(f"{n} is not a number of bytes: give a finite number that is at least 0.")
-    size, unit = byte_unit(n)
-    value = n / size
-    digits = 0 if size == 1 or value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{digits}f} {unit}"
 
 
 def human_seconds(seconds: float) -> str:

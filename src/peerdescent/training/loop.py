@@ -237,6 +237,9 @@ class Run:
         error = DivergedError(
             f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
             "try smaller steps or a smaller Laplacian."
+            if self.k
+            else f"the loss of {self.problem.name} is not finite at the starting points, before the first step: "
+            "check its data and where it starts."
         )
         error.result = result
         raise error

@@ -10,17 +10,24 @@ from typing import Any
 
 import torch
 
+from peerdescent import problems, schedules
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.problems import Problem
+from peerdescent.problems import Problem, Size, size_of
 from peerdescent.theory.prediction import Prediction, predict
 from peerdescent.tracing.recording import vectors_sent
+from peerdescent.training.finite import check_finite_data, check_finite_points
+from peerdescent.training.memory import Estimate, check_memory, estimate
 from peerdescent.training.settings import Settings
 
 MADE_IN_PYTHON = "made_in_python"
 """The key that lists what only Python can make again."""
+LARGEST_RATE = 1e30
+"""A step size above this overflows single precision, and its square what theory computes with."""
+INDEX = 8
+"""The bytes of a sample's number."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Plan:
         description: all choices as TOML keys, as the run folder records them.
         x0: the agents' starting points; None takes the problem's.
         make_dimension: the length of x, where that is known without the problem's data.
+        make_size: the size of the problem, where that is known without making it.
     """
 
     name: str
@@ -48,6 +56,13 @@ class Plan:
     description: Mapping[str, Any]
     x0: torch.Tensor | None = None
     make_dimension: Callable[[], int] | None = None
+    make_size: Callable[[], Size | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.algorithm.rates:
+            rate = getattr(self.algorithm, name)
+            if (schedules.base(rate) or 0.0) > LARGEST_RATE:
+                raise InputError(f"{name} = {schedules.text(rate)}: expected a step size of at most {LARGEST_RATE:g}.")
 
     @cached_property
     def problem(self) -> Problem:
@@ -57,12 +72,34 @@ class Plan:
             raise InputError(
                 f"the problem has {problem.agents} agents and the graph {self.graph.n}: they must be the same."
             )
+        check_finite_data(problem, self.settings.place()[1])
         return problem
 
     @cached_property
     def dimension(self) -> int:
         """How many numbers an agent's x has."""
         return self.problem.dimension if self.make_dimension is None else self.make_dimension()
+
+    def memory(self, processes: int = 1) -> Estimate:
+        """What the run takes, with the data once in each process of this machine."""
+        size = (None if self.make_size is None else self.make_size()) or size_of(self.problem)
+        agents, batch = self.graph.n, self.settings.samples
+        per_sample = size.sample + INDEX if size.sample else 0
+        return estimate(
+            agents,
+            size.dimension,
+            len(self.algorithm.memory()),
+            self.vectors_sent,
+            8 if self.settings.dtype == "float64" else 4,
+            len(self.graph.edges),
+            size.data * processes,
+            0 if batch is None else agents * batch * per_sample + size.drawn,
+        )
+
+    def check_memory(self, processes: int = 1) -> None:
+        """Refuse a run that does not fit into the memory that is free, before anything is made."""
+        if self.settings.place()[0].type == "cpu":
+            check_memory(self.name, self.memory(processes))
 
     @cached_property
     def prediction(self) -> Prediction:
@@ -84,12 +121,14 @@ class Plan:
     def start(self, problem: Problem) -> torch.Tensor:
         """The agents' starting points, n×p."""
         if self.x0 is None:
-            return problem.start(self.settings.seed)
+            points = problem.start(self.settings.seed)
+            return check_finite_points(points, f"the starting points of {problem.name}")
         shape = (problem.agents, problem.dimension)
         try:
-            return torch.as_tensor(self.x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
+            points = torch.as_tensor(self.x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
         except RuntimeError:
             raise InputError(f"x0 has shape {tuple(self.x0.shape)}: expected {shape} or one row of it.") from None
+        return check_finite_points(points, "x0")
 
 
 def make_plan(
@@ -120,7 +159,9 @@ def make_plan(
         **made,
         **({MADE_IN_PYTHON: python} if python else {}),
     }
-    return Plan(str(description["algorithm"]), graph, algorithm, settings, weights, make, description, x0)
+    size = partial(problems.size, problem_name, graph.n) if problem_name else None
+    name = str(description["algorithm"])
+    return Plan(name, graph, algorithm, settings, weights, make, description, x0, make_size=size)
 
 
 def _given(problem: Problem) -> Problem:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 WHOLE_SHARDS = 0
 """The batch size that asks for exact gradients."""
 EVALUATIONS = 50
+MOST_THREADS = 1024
+"""More than any run can use; far more make the system refuse to start them."""
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
 
 
@@ -52,7 +54,7 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = "same"
     device: Annotated[str, about("Where the tensors are: cpu, cuda, …", "DEVICE", COMPUTE)] = "cpu"
     dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
-    threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=LARGEST)] = 1
+    threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=MOST_THREADS)] = 1
     kernel: Annotated[
         Literal["auto", "compiled", "plain"],
         about("The update: one fused C pass, or plain PyTorch; auto compiles where it can.", panel=COMPUTE),
@@ -80,7 +82,9 @@ class Settings(Schema, frozen=True, kw_only=True):
         try:
             device = torch.device(self.device)
             float(torch.zeros(1, device=device, dtype=dtype))  # some devices only pretend to hold numbers
-        except (RuntimeError, AssertionError, TypeError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"device = {self.device!r} cannot be used here: {reason}") from error
+            if device.type == "cpu" and device.index not in (None, 0):  # which torch ignores
+                raise ValueError("the cpu has no number")
+        except Exception as error:  # every backend that torch knows by name fails in a way of its own
+            reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
+            raise InputError(f"device = {self.device!r} cannot be used here: {reason}.") from error
         return device, dtype

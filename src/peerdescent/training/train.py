@@ -128,6 +128,8 @@ def run_plan(
     """Carry out a plan, in the group given, in this process, or in local processes that are started here."""
     Placement(plan.graph.n, check_integer("workers", workers, 1))
     faults.check(plan.graph.n, max(workers, group.size if group is not None else 1))
+    if group is None:
+        plan.check_memory(workers)
     folder = None if out is None else Path(out)
     if group is not None:
         return _run_here(group, plan, folder, resume, overwrite, faults, callbacks)
