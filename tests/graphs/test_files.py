@@ -73,9 +73,9 @@ def test_wrong_files_name_the_file_and_the_line(write, text, words):
 
 
 def test_unreadable_paths(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="there is no edge file"):
         graphs.from_file(tmp_path / "absent.txt")
-    with pytest.raises(InputError, match="cannot read the edge file"):
+    with pytest.raises(InputError, match="is a folder: expected a regular edge file"):
         graphs.from_file(tmp_path)
 
 

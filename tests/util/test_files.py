@@ -144,3 +144,16 @@ def test_old_temporary_files_are_removed(tmp_path: Path) -> None:
     assert [path.exists() for path in (old, young, other)] == [False, True, True]
     remove_temporary_files(tmp_path)
     assert [path.exists() for path in (old, young, other)] == [False, False, True]
+
+
+@pytest.mark.parametrize("name", ["missing", "fifo", "folder", "loop", "x" * 300, "nul\0", "file/a"])
+def test_a_refused_file_is_closed_again(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "fifo")  # it has no writer: a plain open would wait for one
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    with pytest.raises(InputError, match=r"edge file.*[.]$"):
+        read_file(tmp_path / name, "edge file")
+    if before:
+        assert len(os.listdir("/proc/self/fd")) == before

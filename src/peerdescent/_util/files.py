@@ -40,14 +40,15 @@ def read_file(path: Path, what: str = "file", max_bytes: int = 64 * MEBIBYTE) ->
     """
     try:
         descriptor = os.open(path, _READING)
-        with open(descriptor, "rb") as file:  # closes the descriptor
+        try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise InputError(f"{path} is {_kind(found.st_mode)}: expected a regular {what}.")
             size = min(found.st_size + MEBIBYTE, max_bytes + 1)  # it may grow meanwhile
-            content = file.read(size) if found.st_size <= max_bytes else b""
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder: expected a regular {what}.") from None
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(size) if found.st_size <= max_bytes else b""
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         raise InputError(f"there is no {what} {path}: check its name.") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
