@@ -226,10 +226,12 @@ def test_python_has_the_same_limits() -> None:
         peerdescent.train("quadratic", "ring:4", "d2", device="hpu")
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         (f"run {QUADRATIC} --set problem.dimension=1e12", "of memory are free"),
+        ("run /dev/zero", "not a regular file"),
         (f"run {QUADRATIC} --load mine.py", "'mine.py' failed in line 2: SystemExit"),
     ],
 )

@@ -85,6 +85,7 @@ def test_at_a_terminal_it_asks(
     assert (stranger / "executed").exists() is answer
 
 
+@pytest.mark.e2e
 def test_workers_never_ask(process: Command, stranger: Path) -> None:
     flags_ = f"{SMALL} --load mine.py --workers 2 --out a"
     (stranger / "mine.py").write_text("with open('executed', 'a') as file:\n    file.write('x')\n")
