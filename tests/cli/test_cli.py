@@ -273,10 +273,10 @@ def test_wrong_input_does_not_cost_the_old_run(command: str, peerdescent_: Comma
 @pytest.mark.usefixtures("undrawn")
 def test_overwrite_replaces_a_run(peerdescent_: Command, here: Path) -> None:
     peerdescent_("run", *shlex.split(SMALL), "--out", "a")
-    Path("a/stale").touch()
+    Path("a/notes.txt").touch()
     assert peerdescent_("run", *shlex.split(SMALL), "--out", "a", "--overwrite", "--iterations", 10).code == 0
     assert rows(Path("a"))[-1]["iteration"] == 10
-    assert not Path("a/stale").exists()
+    assert Path("a/notes.txt").exists()  # no run wrote it
 
 
 def test_a_full_disk_is_one_sentence(peerdescent_: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ Clearing removes files that the library writes, by name; whatever else is there 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from peerdescent._util import toml
 from peerdescent._util.files import is_temporary, make_folder, read_file, read_text, remove_temporary_files
-from peerdescent.errors import InputError
+from peerdescent.errors import InputError, RecordError
 from peerdescent.runs.lock import LOCK, FolderLock, held_by, is_locked
 
 ENVIRONMENT = "environment.json"
@@ -67,6 +68,12 @@ def prepare_folder(path: Path, resume: bool, overwrite: bool) -> FolderLock:
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
         if isinstance(error, InputError):
             raise
+        if isinstance(error, OSError) and error.errno in (
+            errno.ENOSPC,
+            errno.EIO,
+            getattr(errno, "EDQUOT", errno.ENOSPC),
+        ):
+            raise RecordError(error.errno, error.strerror, str(path)) from error  # no fault of the input
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"cannot write to {path}: {reason}; choose another --out.") from error
     return lock

@@ -137,15 +137,15 @@ class Checkpoints:
         Raises:
             InputError: at rank 0, if there are checkpoints, but none can be read.
         """
-        names = [path.name for path in complete(self.folder)] if self.group.is_rank_zero else []
-        names = self.group.broadcast_object(names)
-        for name in names:
+        names = [path.name for path in checkpoints_in(self.folder)] if self.group.is_rank_zero else []
+        for name in self.group.broadcast_object(names):
             found = self._read(self.folder / name)
             if self.group.broadcast_object(found is not None):
                 return found
-        if names and self.group.is_rank_zero:
+        damaged = [path.name for path in complete(self.folder)]
+        if damaged and self.group.is_rank_zero:  # what a killed run was still writing is no loss
             raise InputError(
-                f"no checkpoint in {self.folder} can be read ({', '.join(names)}): restore one of them, or save "
+                f"no checkpoint in {self.folder} can be read ({', '.join(damaged)}): restore one of them, or save "
                 f"{records} elsewhere and start again with --overwrite."
             )
         return None
@@ -201,6 +201,8 @@ def _decoded(path: Path, agents: int) -> tuple[Checkpoint, list[Part] | None]:
     """A checkpoint in one file, or what the manifest of one in several files says."""
     if path.suffix:
         found, parts = decode(read_checkpoint(path), agents), None
+    elif path.is_dir() and not _has_manifest(path):
+        raise DamagedError("it was not written to its end")
     else:
         found, parts = decode_manifest(read_checkpoint(path / MANIFEST), agents)
     if int(path.stem) != found.iteration:
