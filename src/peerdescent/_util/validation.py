@@ -57,3 +57,23 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(name.lower(), known, n=3)
     return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+
+
+def described(value: Any) -> str:
+    """Return a value in words for an error message: short values as they are, large ones by type and shape.
+
+    >>> described(None), described("ring"), described([1, 2])
+    ('None', "'ring'", '[1, 2]')
+    >>> import numpy
+    >>> described(numpy.zeros((3, 4))), described(range(10**9)), described("x" * 1000)
+    ('an ndarray of shape (3, 4)', 'a range', 'a str')
+    """
+    kind = type(value).__name__
+    article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
+    shape = getattr(value, "shape", None)
+    if shape is not None and not isinstance(value, type):
+        return f"{article} {kind} of shape {tuple(shape)}"
+    if value is None or isinstance(value, str | bytes | bool | int | float | complex | list | tuple | dict):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{article} {kind}"
+    return f"{article} {kind}"
