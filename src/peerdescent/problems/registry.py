@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from peerdescent._util.validation import did_you_mean
+from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.logistic import logistic_nonconvex
@@ -47,6 +47,10 @@ def register(
     name: str, make: Callable[..., Problem], summary: str = "", dimension: Callable[..., int] | None = None
 ) -> None:
     """Register a problem under a name; `make` takes agents=, partition= and further options."""
+    if not isinstance(name, str) or not name:
+        raise InputError(f"name is {described(name)}: expected the name of a problem.")
+    if not callable(make):
+        raise InputError(f"make is {described(make)}: expected a function that makes the problem {name!r}.")
     _PROBLEMS[name] = Entry(make, summary or (make.__doc__ or "").strip().split("\n")[0], dimension)
 
 
@@ -60,8 +64,8 @@ def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Prob
     accepted = inspect.signature(entry.make).parameters
     if "partition" in accepted:
         options["partition"] = partition
-    elif partition != "iid":
-        raise InputError(f"partition = {partition!r}: {name} has no samples to split; leave the partition out.")
+    elif not isinstance(partition, str) or partition != "iid":
+        raise InputError(f"partition = {described(partition)}: {name} has no samples to split; leave it out.")
     return entry.make(agents=agents, **options)
 
 
@@ -80,9 +84,9 @@ def dimension(name: str, agents: int, partition: str = "iid", **options: Any) ->
 
 def _find(name: str, options: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
     """Return the entry of that name and the options, converted to the types of its defaults."""
-    if name not in _PROBLEMS:
+    if not isinstance(name, str) or name not in _PROBLEMS:
         raise InputError(
-            f"there is no problem {name!r}{did_you_mean(name, _PROBLEMS)}; see `peerdescent list problems`."
+            f"there is no problem {described(name)}{did_you_mean(name, _PROBLEMS)}; see `peerdescent list problems`."
         )
     entry = _PROBLEMS[name]
     defaults = entry.options()
@@ -103,7 +107,7 @@ def _convert(value: Any, default: Any, name: str) -> Any:
         return number
     except (TypeError, ValueError, OverflowError):
         kind = "an integer" if isinstance(default, int) else "a number"
-        raise InputError(f"{name} = {value!r}: expected {kind}.") from None
+        raise InputError(f"{name} = {described(value)}: expected {kind}.") from None
 
 
 def _parameters(module: nn.Module) -> int:

@@ -12,13 +12,13 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.modules.conv import _ConvNd
-from torch.nn.parameter import UninitializedParameter
 
-from peerdescent._util.validation import described
+from peerdescent._util.validation import check_choice
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
-from peerdescent.errors import InputError, PeerdescentError
+from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle
+from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
 from peerdescent.problems.module_randomness import (
     EVALUATION_SEED,
     SeededOracle,
@@ -52,14 +52,13 @@ class Supervised(Sampled):
         start: str = "shared",
     ) -> None:
         super().__init__(inputs, targets, shards, test)
-        if start not in STARTS:
-            raise InputError(f"start = {start!r}: expected one of {', '.join(STARTS)}.")
-        _check_model(model)
+        check_choice("start", start, STARTS)
+        check_model(model, loss)
         if not callable(loss):
             raise InputError(
                 f"loss = {loss!r}: expected a function of (outputs, targets) that returns their mean loss."
             )
-        self._module, self.loss_function, self.start_kind = _copy(model), loss, start
+        self._module, self.loss_function, self.start_kind = copied(model), loss, start
         self.shapes = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}
         self.dimension = sum(shape.numel() for shape in self.shapes.values())
         if not self.dimension:
@@ -98,7 +97,7 @@ class Supervised(Sampled):
             self._try_stacked()
             return "stacked", "vmap over the agents"
         except Exception as error:  # vmap raises whatever the module's operations raise
-            return "loop", f"vmap fails: {_in_brief(error, 100)}"
+            return "loop", f"vmap fails: {in_brief(error, 100)}"
 
     def _try_stacked(self) -> None:
         """Compute the gradient of at most two agents on two samples each; some layers refuse one sample."""
@@ -124,25 +123,12 @@ class Supervised(Sampled):
         inputs, targets = self.shard(0)
         rows = (torch.arange(2) % len(inputs)).to(self.device)
         point = self.flatten(self._module).to(self.device, self.dtype)
-        with self._explained("the gradient of {} cannot be computed"):
+        with explained(f"the gradient of {self.name} cannot be computed"):
             leaves = {name: view.requires_grad_() for name, view in self.unflatten(point).items()}
             value = self._value(leaves, inputs[rows], targets[rows])
-            _check_value(value)
+            check_value(value)
             gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
         return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
-
-    @contextmanager
-    def _explained(self, sentence: str) -> Iterator[None]:
-        """Turn whatever module and loss raise into one sentence, with the original error as its cause."""
-        try:
-            yield
-        except PeerdescentError:
-            raise
-        except Exception as error:
-            what = sentence.format(self.name)
-            raise InputError(
-                f"{what}: {type(error).__name__}: {_in_brief(error)}; check model, loss and data."
-            ) from error
 
     def flatten(self, module: nn.Module) -> torch.Tensor:
         """Return the parameters of a module as one vector."""
@@ -184,7 +170,7 @@ class Supervised(Sampled):
             oracle = super().oracle(batch_size, seed, replacement, agents, strategy)
 
         def gradient(points: torch.Tensor, k: int, out: torch.Tensor) -> None:
-            with self._explained("the gradient of {} cannot be computed"):
+            with explained(f"the gradient of {self.name} cannot be computed"):
                 oracle(points, k, out)
 
         return gradient
@@ -217,7 +203,7 @@ class Supervised(Sampled):
     @contextmanager
     def _evaluation(self) -> Iterator[None]:
         """Evaluate a module that draws in eval mode, without dropout; what it draws all the same is always alike."""
-        with self._explained("{} cannot be evaluated"):
+        with explained(f"{self.name} cannot be evaluated"):
             if not self.draws:
                 yield
                 return
@@ -308,46 +294,7 @@ def supervised(
     return Supervised(model, loss, inputs, targets, shards, None if test is None else as_tensors(test, "test"), start)
 
 
-def _in_brief(error: Exception, length: int = 200) -> str:
-    """Return the first sentence of an error message."""
-    text = str(error).strip() or "no message"
-    return text.splitlines()[0].partition(". ")[0][:length].rstrip(".")
-
-
 def _reset(module: nn.Module) -> None:
     reset = getattr(module, "reset_parameters", None)
     if callable(reset):
         reset()
-
-
-def _check_model(model: nn.Module) -> None:
-    """Refuse what is no module, or has state outside of its parameters."""
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model is {described(model)}: expected a torch.nn.Module.")
-    for name, module in model.named_modules():
-        if getattr(module, "track_running_stats", False) and getattr(module, "running_mean", None) is not None:
-            raise InputError(
-                f"the layer {name or type(model).__name__!r} keeps running statistics, which are not parameters; "
-                "use track_running_stats=False or GroupNorm."
-            )
-    if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
-        raise InputError(
-            f"the model {type(model).__name__} has lazy layers without shapes; call it once on a batch before."
-        )
-
-
-def _copy(model: nn.Module) -> nn.Module:
-    try:
-        return copy.deepcopy(model)
-    except Exception as error:
-        raise InputError(
-            f"the model {type(model).__name__} cannot be copied: {type(error).__name__}: {_in_brief(error)}; its "
-            "parameters must be leaves, and its attributes support copy.deepcopy."
-        ) from error
-
-
-def _check_value(value: torch.Tensor) -> None:
-    if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        raise InputError(
-            f"loss returned {described(value)}: expected a tensor with one number, the mean over the batch."
-        )
