@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from peerdescent._util.schema import LARGEST
-from peerdescent._util.validation import check_integer
+from peerdescent._util.validation import check_integer, described
 from peerdescent.errors import InputError
 
 
@@ -193,9 +193,9 @@ def parse(value: object, name: str) -> Rate:
             return FORMS[form](rest)
         return _number(str(value))
     except InputError as error:
-        raise InputError(f"{name} = {value!r} is not a rate: {error}") from None
+        raise InputError(f"{name} = {described(value)} is not a rate: {error}") from None
     except (TypeError, ValueError):
-        raise InputError(f"{name} = {value!r} is not a rate: expected {EXPECTED}.") from None
+        raise InputError(f"{name} = {described(value)} is not a rate: expected {EXPECTED}.") from None
 
 
 def at(rate: Rate, k: int) -> float:

@@ -16,12 +16,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import torch
 
-from peerdescent.algorithms import Algorithm
+from peerdescent._util.validation import check_integer, described
+from peerdescent.algorithms import Algorithm, as_algorithm
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.data import stream
 from peerdescent.errors import InputError
@@ -30,6 +30,7 @@ from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import MemoryNetwork, make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.schedules import text
+from peerdescent.tracing.step import StepError, finish_step, start_step
 from peerdescent.training.evaluation import violations
 
 GRAPHS = ("path:4", "star:5", "ring:1", "complete:3", "er:7:0.4")
@@ -91,6 +92,10 @@ def check_algorithm(algorithm: Algorithm, *, graphs: Sequence[object] = GRAPHS, 
     >>> print(check_algorithm(make("d-asg", previous="zero"), graphs=("star:4",), iterations=5).skipped[0])
     a zero gradient at consensus leaves x unchanged (true only with x_prev started at x)
     """
+    as_algorithm(algorithm)
+    check_integer("iterations", iterations, 1, 10**9)
+    if isinstance(graphs, str) or not isinstance(graphs, Sequence):
+        raise InputError(f"graphs is {described(graphs)}: expected a list of graphs, such as ['ring:5'].")
     networks = [as_graph(graph) for graph in graphs]
     if all(graph.n > 1 for graph in networks):
         networks.append(as_graph("ring:1"))
@@ -179,14 +184,11 @@ def _names(bench: _Bench) -> str:
     algorithm, network = bench.algorithm, bench.network()
     state = initial_state(algorithm, bench.start)
     numbers = SimpleNamespace(**algorithm.hyperparameters(0))
-    step = algorithm.step(SimpleNamespace(**state), network, numbers)
-    next(step)
-    new: dict[str, Any] = {}
+    step, _ = start_step(algorithm, SimpleNamespace(**state), network, numbers)
     try:
-        step.send(algorithm.preprocess_gradient(bench.gradients(0), network))
-        bench.require(NAMES, False, "it yields twice")
-    except StopIteration as end:
-        new = end.value
+        new = finish_step(algorithm, step, algorithm.preprocess_gradient(bench.gradients(0), network))
+    except StepError as error:
+        raise AssertionError(f"{type(algorithm).__name__} fails a check. {NAMES}: {error}") from error
     declared = {"x", *algorithm.memory()}
     bench.require(NAMES, set(new) == declared, f"it declares {sorted(declared)} and returns {sorted(new)}")
     for name, value in new.items():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.expressions import Clamp, Expression, Power
 
@@ -39,7 +40,9 @@ def power(a: Any, gamma: float) -> Any:
 def check_gamma(gamma: float) -> None:
     """Refuse γ outside [0, 1]; warn below 1/2, which the paper's theory does not cover."""
     if not (isinstance(gamma, (int, float)) and 0 <= gamma <= 1):
-        raise InputError(f"gamma = {gamma!r} is outside [0, 1]: 1 keeps the gradient unchanged, 0 only its sign.")
+        raise InputError(
+            f"gamma = {described(gamma)} is outside [0, 1]: 1 keeps the gradient unchanged, 0 only its sign."
+        )
     if gamma < 0.5:
         warnings.warn(f"gamma = {gamma:g} is below 1/2, which the paper's theory does not cover.", stacklevel=3)
 
@@ -90,7 +93,7 @@ class Clip(Transform):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.limit, (int, float)) and math.isfinite(self.limit) and self.limit > 0):
-            raise InputError(f"clip limit = {self.limit!r}: expected a positive number.")
+            raise InputError(f"clip limit = {described(self.limit)}: expected a positive number.")
 
     def __call__(self, g: Any) -> Any:
         if isinstance(g, Expression):

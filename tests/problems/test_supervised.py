@@ -110,7 +110,7 @@ def test_running_statistics_are_refused() -> None:
     ],
 )
 def test_bad_data_are_refused(data: Any) -> None:
-    with pytest.raises(InputError, match="data: expected"):
+    with pytest.raises(InputError, match=r"data.*: expected \(inputs, targets\)"):
         supervised(nn.Linear(2, 1), nn.functional.mse_loss, data, agents=1)
 
 
@@ -131,12 +131,3 @@ def test_frozen_parameters_stay_fixed_and_unused_ones_are_allowed() -> None:
         assert torch.equal(trained[0].weight, model[0].weight)
         assert torch.equal(trained.unused, model.unused)
         assert not torch.equal(trained[2].weight, model[2].weight)
-
-
-def test_dropout_is_refused() -> None:
-    with pytest.raises(InputError, match="draws random numbers"):
-        supervised(
-            nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 1)),
-            nn.functional.mse_loss,
-            (torch.ones(80, 2), torch.ones(80, 1)),
-        )

@@ -6,6 +6,7 @@ Nothing here imports torch, so that wrong flags are reported at once.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 import msgspec
 from typing_extensions import Self
 
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 
 LARGEST = 2**63 - 1
@@ -101,13 +103,13 @@ def checked(setting: Setting, value: Any) -> Any:
         return None
     value = list(value) if isinstance(value, tuple) else value
     if not isinstance(value, (bool, int, float)) and hasattr(value, "__index__"):
-        value = operator.index(value)  # NumPy's integers
+        with contextlib.suppress(TypeError):  # an array has no value to index with, and is refused below
+            value = operator.index(value)  # NumPy's integers
     kind = Annotated[setting.type, setting.meta] if setting.meta else setting.type
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        shown = list(value) if isinstance(value, tuple) else value
-        raise InputError(f"{setting.name} = {shown!r}: expected {setting.expected}.") from None
+        raise InputError(f"{setting.name} = {described(value)}: expected {setting.expected}.") from None
 
 
 @functools.cache

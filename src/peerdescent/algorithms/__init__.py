@@ -1,6 +1,6 @@
 """The methods, one short file per family: each docstring is the equation, and the code reads like it."""
 
-from peerdescent.algorithms.base import Algorithm, Network, Step, varied
+from peerdescent.algorithms.base import Algorithm, Network, Step, as_algorithm, varied
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
@@ -25,6 +25,7 @@ __all__ = [
     "Network",
     "Preset",
     "Step",
+    "as_algorithm",
     "canonical",
     "describe",
     "find",

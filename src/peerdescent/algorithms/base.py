@@ -10,11 +10,25 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from peerdescent import schedules
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.transforms import Transform
 
 Start = Literal["zero", "x"]
 Step = Generator[Any, Any, dict[str, Any]]
+
+
+def as_algorithm(value: object) -> Algorithm:
+    """Return the method itself; raise InputError for anything else, such as a name or a class.
+
+    >>> as_algorithm("d-sgd-1")
+    Traceback (most recent call last):
+        ...
+    peerdescent.errors.InputError: algorithm is 'd-sgd-1': expected a method such as algorithms.make("d-sgd-1").
+    """
+    if not isinstance(value, Algorithm):
+        raise InputError(f'algorithm is {described(value)}: expected a method such as algorithms.make("d-sgd-1").')
+    return value
 
 
 class Network(Protocol):
@@ -59,10 +73,17 @@ class Algorithm:
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
 
     def __post_init__(self) -> None:
+        if not callable(self.transform) or isinstance(self.transform, type):
+            raise InputError(
+                f"transform is {described(self.transform)}: expected a function, such as transforms.Clip(1.0)."
+            )
         for name in self.rates:
+            if not hasattr(self, name):
+                raise InputError(
+                    f"{type(self).__name__} lists the rate {name!r}, which is not one of its fields; add it."
+                )
             rate = schedules.parse(getattr(self, name), name)
-            value = schedules.at(rate, 0)
-            if not (math.isfinite(value) and value >= 0):
+            if not _is_step_size(rate):
                 raise InputError(f"{name} = {rate} is not a step size: expected a number that is not negative.")
             object.__setattr__(self, name, rate)
 
@@ -114,6 +135,15 @@ class Algorithm:
         """
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "transform"}
         return {name: _plain(value, name in self.rates) for name, value in values.items()}
+
+
+def _is_step_size(rate: schedules.Rate) -> bool:
+    """Whether a rate, which may be any function of k, begins with a number that is not negative."""
+    try:
+        value = float(schedules.at(rate, 0))
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return math.isfinite(value) and value >= 0
 
 
 A = TypeVar("A", bound=Algorithm)

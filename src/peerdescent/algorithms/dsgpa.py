@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
+from peerdescent._util.validation import described
 from peerdescent.algorithms.base import Algorithm, Network, Start, Step
 from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
@@ -58,12 +59,12 @@ class DSGPA(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_gamma(self.gamma)
-        if self.power_on not in ("gradient", "direction"):
-            raise InputError(f'power_on = {self.power_on!r}: expected "gradient" or "direction".')
-        if self.dual not in ("jacobi", "gauss-seidel"):
-            raise InputError(f'dual = {self.dual!r}: expected "jacobi" or "gauss-seidel".')
+        if not isinstance(self.power_on, str) or self.power_on not in ("gradient", "direction"):
+            raise InputError(f'power_on = {described(self.power_on)}: expected "gradient" or "direction".')
+        if not isinstance(self.dual, str) or self.dual not in ("jacobi", "gauss-seidel"):
+            raise InputError(f'dual = {described(self.dual)}: expected "jacobi" or "gauss-seidel".')
         if not (isinstance(self.epsilon, (int, float)) and 0 <= self.epsilon <= 1):
-            raise InputError(f"epsilon = {self.epsilon!r}: expected a number in [0, 1].")
+            raise InputError(f"epsilon = {described(self.epsilon)}: expected a number in [0, 1].")
         if self.dual_too_strong:
             h = SimpleNamespace(**self.nominal())
             flattened = self.power_on == "direction" and self.gamma < 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import ClassVar, Literal
 
+from peerdescent._util.validation import described
 from peerdescent.algorithms.base import Algorithm, Network, Start, Step
 from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
@@ -61,8 +62,8 @@ class DASG(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.previous not in ("x", "zero"):
-            raise InputError(f'previous = {self.previous!r}: expected "x" (the starting point) or "zero".')
+        if not isinstance(self.previous, str) or self.previous not in ("x", "zero"):
+            raise InputError(f'previous = {described(self.previous)}: expected "x" (the starting point) or "zero".')
 
     def memory(self) -> Mapping[str, Start]:
         """The previous iterate."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from peerdescent._util.validation import did_you_mean
+from peerdescent._util.validation import described, did_you_mean
 from peerdescent.algorithms.base import Algorithm
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.dsgpa import DSGPA
@@ -48,6 +48,12 @@ def register(name: str, kind: type[Algorithm], summary: str = "", aliases: Seque
     DSGD1(transform=Transform(), eta=0.0001)
     >>> unregister("d-sgd-slow")
     """
+    if not isinstance(name, str) or not name:
+        raise InputError(f"name is {described(name)}: expected the name of a method.")
+    if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
+        raise InputError(f"kind is {described(kind)}: expected a subclass of Algorithm.")
+    if isinstance(aliases, str) or not isinstance(aliases, Sequence) or not all(isinstance(a, str) for a in aliases):
+        raise InputError(f"aliases is {described(aliases)}: expected a list of names.")
     taken = name in _ALIASES or (name in _PRESETS and _PRESETS[name].kind.__qualname__ != kind.__qualname__)
     clashes = [name] if taken else [a for a in aliases if a in _PRESETS or _ALIASES.get(a, name) != name]
     if clashes:
@@ -80,9 +86,12 @@ def make(name: str, powerball: float | None = None, **values: Any) -> Algorithm:
             options = ", ".join(preset.options())
             raise InputError(f"{name} has no hyperparameter {key!r}: it has {options}.")
     if powerball is not None:
+        given = values.get("transform", Transform())
+        if not isinstance(given, Transform):
+            raise InputError(f"transform is {described(given)}: expected one of peerdescent.transforms.")
         if {**preset.values, **values}.get("gamma", 1.0) != 1:
             raise InputError(f"{name} has a power of its own: use --set gamma={powerball} instead of powerball.")
-        values["transform"] = values.get("transform", Transform()).then(Powerball(powerball))
+        values["transform"] = given.then(Powerball(powerball))
     return preset.kind(**{**preset.values, **_numbers(preset, values)})
 
 
@@ -97,10 +106,10 @@ def canonical(name: str) -> str:
     >>> canonical("d-psgd"), canonical("d2")
     ('d-sgd-1', 'd2')
     """
-    found = _ALIASES.get(name, name)
+    found = _ALIASES.get(name, name) if isinstance(name, str) else None
     if found not in _PRESETS:
-        near = did_you_mean(str(name), [*_PRESETS, *_ALIASES])
-        raise InputError(f"there is no algorithm {name!r}{near}: see `peerdescent list algorithms`.")
+        near = did_you_mean(name, [*_PRESETS, *_ALIASES])
+        raise InputError(f"there is no algorithm {described(name)}{near}: see `peerdescent list algorithms`.")
     return found
 
 

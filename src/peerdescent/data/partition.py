@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerdescent._util.validation import check_integer
+from peerdescent._util.validation import check_integer, check_memory, described
 from peerdescent.data.randomness import stream
 from peerdescent.errors import InputError
 
@@ -52,13 +52,14 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
     kind, concentration = _parse(how)
     known = _labels(labels, kind)
     total = check_integer("the number of samples", labels, 1) if known is None else len(known)
+    check_memory("so many samples", total)
     agents = check_integer("agents", agents, 1)
     if agents > total:
         raise InputError(
             f"agents is {agents}, expected at most {total}, the number of samples, because no shard may be empty."
         )
-    if sizes not in ("even", "uneven"):
-        raise InputError(f"sizes is {sizes!r}, expected 'even' or 'uneven'.")
+    if not isinstance(sizes, str) or sizes not in ("even", "uneven"):
+        raise InputError(f"sizes is {described(sizes)}, expected 'even' or 'uneven'.")
 
     order = stream(seed, "partition").permutation(total)
     if known is not None and kind != "iid":
@@ -70,7 +71,7 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
 
 def _parse(how: str) -> tuple[str, float]:
     """Split `how` into its kind and, for Dirichlet, its concentration A."""
-    if how in ("iid", "label"):
+    if isinstance(how, str) and how in ("iid", "label"):
         return how, math.nan
     kind, colon, number = str(how).partition(":")
     if kind != "dirichlet":
@@ -78,7 +79,7 @@ def _parse(how: str) -> tuple[str, float]:
         hint = {"dirichlet": "dirichlet:A"}.get(near[0], near[0]) if near else ""
         suggestion = f"; did you mean '{hint}'?" if hint else "."
         raise InputError(
-            f"partition = {how!r}: expected 'iid', 'label' or 'dirichlet:A' with a number A > 0{suggestion}"
+            f"partition = {described(how)}: expected 'iid', 'label' or 'dirichlet:A' with a number A > 0{suggestion}"
         )
     try:
         concentration = float(number)
@@ -86,7 +87,7 @@ def _parse(how: str) -> tuple[str, float]:
         concentration = math.nan
     if not (colon and 0 < concentration < math.inf):
         raise InputError(
-            f"partition = {how!r}: expected 'dirichlet:A' with a finite number A > 0, such as 'dirichlet:0.5'."
+            f"partition = {described(how)}: expected 'dirichlet:A' with a finite number A > 0, such as 'dirichlet:0.5'."
         )
     return kind, concentration
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeVar
 
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError, PeerLostError
 
 ON_LOSS = ("stop", "continue", "restart")
@@ -46,8 +47,8 @@ class Faults:
     stall: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.on_loss not in ON_LOSS:
-            raise InputError(f"on-loss = {self.on_loss!r}: expected one of {', '.join(ON_LOSS)}.")
+        if not isinstance(self.on_loss, str) or self.on_loss not in ON_LOSS:
+            raise InputError(f"on-loss = {described(self.on_loss)}: expected one of {', '.join(ON_LOSS)}.")
         self._parsed()
 
     def _parsed(self) -> list[InjectedFault]:
@@ -124,5 +125,8 @@ def _parse(kind: Literal["kill", "stall"], text: str) -> InjectedFault:
 
 def as_faults(on_loss: str, kill: Sequence[str], stall: Sequence[str]) -> Faults:
     """Faults from what a user gives: one string or several."""
+    for name, texts in (("kill", kill), ("stall", stall)):
+        if not isinstance(texts, str | list | tuple):
+            raise InputError(f"{name} is {described(texts)}: expected a list of faults, such as ['3@250'].")
     several = [(texts,) if isinstance(texts, str) else tuple(texts) for texts in (kill, stall)]
     return Faults(on_loss, *several)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from peerdescent._util.validation import described
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
@@ -41,6 +42,8 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None, trust: bo
     >>> torch.equal(made.x, again.x), again.metrics["loss"] == made.metrics["loss"]
     (True, True)
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path is {described(path)}: expected the folder of a run.")
     folder = Path(path)
     if run_file(folder).name != "experiment.toml":
         raise InputError(f"{folder} holds several runs: load one of the folders in it.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import SupportsFloat
 
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 
 MOST_EDGES = 5_000_000  # about a gigabyte of tuples; a larger number is most likely a typing error
@@ -24,7 +25,7 @@ def real(topology: str, name: str, value: SupportsFloat, most: float = math.inf,
         wanted = (
             "a positive number" if most == math.inf else f"{'at least' if zero else 'above'} 0 and at most {most:g}"
         )
-        raise InputError(f"graph {topology}: {name} must be {wanted}, not {value!r}.")
+        raise InputError(f"graph {topology}: {name} must be {wanted}, not {described(value)}.")
     return number
 
 

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph
@@ -25,6 +26,8 @@ def from_edge_list(text: str) -> Graph:
     >>> from_edge_list("0-1=0.5,1-2=2").weights
     (0.5, 2.0)
     """
+    if not isinstance(text, str):
+        raise InputError(f"graph edges: expected a text such as '0-1,1-2', not {described(text)}.")
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
     for item in text.split(","):

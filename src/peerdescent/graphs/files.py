@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from peerdescent._util.files import read_file
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs.graph import Edge, Graph
 
@@ -32,7 +33,9 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
     ((0, 1), (1, 2))
     >>> os.remove(file.name)
     """
-    name = os.fspath(path)
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"edge file: expected a path, not {described(path)}.")
+    name = str(os.fspath(path))
     edges: dict[Edge, int] = {}  # with their line numbers
     weights: list[float] = []
     for number, line in enumerate(_read(name).split("\n"), start=1):

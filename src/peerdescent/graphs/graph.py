@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from peerdescent._util.validation import check_integer
+from peerdescent._util.validation import check_integer, described
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks, matrices
 
@@ -132,7 +132,10 @@ class Graph:
         >>> Graph(4, ((0, 1), (1, 2), (2, 3), (0, 3))).subset([0, 2, 3]).edges
         ((0, 2), (1, 2))
         """
-        chosen = np.unique(np.fromiter(agents, dtype=np.int64))
+        try:
+            chosen = np.unique([check_integer("an agent", agent, 0, self.n) for agent in agents]).astype(np.int64)
+        except TypeError:
+            raise InputError(f"agents is {described(agents)}: expected the numbers of some agents.") from None
         kept = np.isin(self.pairs, chosen).all(axis=1)
         weights = None if self.weights is None else np.array(self.weights)[kept].tolist()
         return Graph.from_pairs(len(chosen), np.searchsorted(chosen, self.pairs[kept]), weights)
@@ -235,6 +238,8 @@ def from_networkx(g: Any) -> Graph:
 
 def _as_pairs(edges: Any, n: int) -> NDArray[np.int64]:
     """The edges as an array with i < j in each row; InputError for the first wrong one."""
+    if not isinstance(edges, Iterable) or isinstance(edges, str | bytes | dict):
+        raise InputError(f"the edges are {described(edges)}: expected pairs of agents (i, j).")
     if not (isinstance(edges, np.ndarray) and np.issubdtype(edges.dtype, np.integer) and edges.shape[1:] == (2,)):
         return np.array([_edge(pair, n) for pair in edges], dtype=np.int64).reshape(-1, 2)
     pairs = np.sort(edges.astype(np.int64), axis=1)
@@ -248,7 +253,7 @@ def _edge(pair: Any, n: int) -> Edge:
     try:
         i, j = pair
     except (TypeError, ValueError):
-        raise InputError(f"an edge must be a pair of agents (i, j), not {pair!r}.") from None
+        raise InputError(f"an edge must be a pair of agents (i, j), not {described(pair)}.") from None
     i, j = (check_integer(f"an agent in the edge ({i}, {j})", agent, 0, n) for agent in (i, j))
     if i == j:
         raise InputError(f"the edge ({i}, {j}) connects an agent to itself; remove it.")
@@ -259,7 +264,7 @@ def _weights(weights: Iterable[Any], edges: int) -> list[float]:
     try:
         numbers = [float(weight) for weight in weights]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"edge weights must be numbers, not {weights!r}; give one number per edge.") from None
+        raise InputError(f"edge weights must be numbers, not {described(weights)}; give one number per edge.") from None
     if len(numbers) != edges:
         raise InputError(f"there are {len(numbers)} weights for {edges} edges; give one weight per edge.")
     for number in numbers:

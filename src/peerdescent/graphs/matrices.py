@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from peerdescent._util.validation import did_you_mean
+from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
      [-0.5  1.  -0.5]
      [ 0.  -0.5  0.5]]
     """
+    _check_graph(graph)
     name, colon, text = str(kind).partition(":")
     weigh = _lookup(LAPLACIANS, "Laplacian", name).weigh
     scale = _scale(kind, text) if colon else 1.0
@@ -74,8 +75,14 @@ def mixing(graph: Graph, kind: str = "metropolis") -> csr_array:
      [0.167 0.667 0.167]
      [0.    0.167 0.833]]
     """
+    _check_graph(graph)
     weights = _lookup(MIXINGS, "mixing matrix", str(kind)).weigh(graph)
     return _matrix(graph, weights, 1.0 - _row_sums(graph, weights))
+
+
+def _check_graph(graph: object) -> None:
+    if not hasattr(graph, "degrees"):
+        raise InputError(f"graph is {described(graph)}: expected a Graph, such as graphs.parse('ring:10').")
 
 
 def _unit(graph: Graph) -> Weights:

@@ -10,7 +10,7 @@ from typing import Any
 
 import networkx as nx
 
-from peerdescent._util.validation import did_you_mean
+from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.graphs import files, topologies
 from peerdescent.graphs import random_topologies as drawn
@@ -75,7 +75,7 @@ def parse(spec: str) -> Graph:
     'er:10:0.4:seed=0'
     """
     if not isinstance(spec, str):
-        raise InputError(f"a graph must be a text such as 'ring:10', not {spec!r}.")
+        raise InputError(f"a graph must be a text such as 'ring:10', not {described(spec)}.")
     name, _, rest = spec.strip().partition(":")
     if name not in TOPOLOGIES:
         raise InputError(_unknown(spec, name))

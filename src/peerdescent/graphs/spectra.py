@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, identity
+from scipy.sparse import csr_array, identity, issparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 
 DENSE = 500
@@ -63,6 +64,9 @@ def spectrum(laplacian: csr_array, mixing: csr_array) -> Spectrum:
     >>> round(found.rho, 6), round(found.rho2, 6), round(found.gap, 6)
     (4.0, 2.0, 0.666667)
     """
+    for name, matrix in (("L", laplacian), ("W", mixing)):
+        if not issparse(matrix) or matrix.shape != (matrix.shape[0],) * 2:
+            raise InputError(f"{name} is {described(matrix)}: expected a square sparse matrix of a graph.")
     n = laplacian.shape[0]
     if laplacian.shape != mixing.shape:
         raise InputError(f"L is {laplacian.shape} and W is {mixing.shape}; give both matrices of the same graph.")

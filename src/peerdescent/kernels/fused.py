@@ -8,6 +8,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
 from peerdescent.distributed.exchange import Exchange
 from peerdescent.expressions import Array
+from peerdescent.kernels import library_cache
 from peerdescent.kernels.kernel import Kernel
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
 from peerdescent.tracing.message_schedule import POINT, Message, plan_step
@@ -54,7 +55,9 @@ class CompiledUpdate:
             self._kernels[POINT] = Kernel({POINT: self._schedule.point}, arrays, network, threads)
         self._update = Kernel(self._schedule.outputs, arrays, network, threads)
         self._in_flight: set[str] = set()
-        self.description = f"compiled ({threads} thread{'s' * (threads > 1)})"
+        uncached = library_cache.problem()
+        note = f"; not cached: {uncached}" if uncached else ""
+        self.description = f"compiled ({threads} thread{'s' * (threads > 1)}{note})"
 
     def begin(self, k: int) -> torch.Tensor:
         """Compute the point, unless it is x itself, and send every message that is ready."""

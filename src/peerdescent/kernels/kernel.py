@@ -31,7 +31,7 @@ class Kernel:
         n, p = x.shape
         real, c_real = ("double", ctypes.c_double) if x.dtype == torch.float64 else ("float", ctypes.c_float)
         self._source: Source = generate(outputs, real)
-        self._function = load(self._source.text).kernel
+        self._function = load(self._source.text, "kernel")
         self._function.restype = None
         per_column = n * x.element_size() * (len(self._source.arrays) + self._source.scratch_rows)
         width = max(64, min(p, CACHE_BYTES // per_column) // 32 * 32)

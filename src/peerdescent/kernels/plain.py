@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import torch
 
+from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, Step
 from peerdescent.algorithms.state import State
+from peerdescent.errors import InputError
 from peerdescent.mixing.network import MemoryNetwork
-from peerdescent.tracing.recording import finish_step
+from peerdescent.tracing.step import finish_step, start_step
 
 
 class PlainUpdate:
@@ -32,16 +34,29 @@ class PlainUpdate:
         """Run the step up to its `yield`."""
         self.network.begin()
         self._numbers = SimpleNamespace(**self.algorithm.hyperparameters(k))
-        step = self.algorithm.local_step if self.network.local else self.algorithm.step
-        self._step = step(SimpleNamespace(**self.state), self.network, self._numbers)
-        point: torch.Tensor = next(self._step)
-        return point
+        self._step, point = start_step(
+            self.algorithm, SimpleNamespace(**self.state), self.network, self._numbers, self.network.local
+        )
+        self._check("the point", point)
+        given: torch.Tensor = point
+        return given
 
     def finish(self, k: int) -> None:
         """Pass the gradient to the step and take the new state."""
-        new = finish_step(self._step, self.algorithm.preprocess_gradient(self.gradient, self.network))
+        gradient = self.algorithm.preprocess_gradient(self.gradient, self.network)
+        new = finish_step(self.algorithm, self._step, gradient)
+        for name, value in new.items():
+            self._check(name, value)
         for name, value in {name: value.clone() for name, value in new.items()}.items():
             self.state[name].copy_(value)
+
+    def _check(self, name: str, value: object) -> None:
+        shape = self.state["x"].shape
+        if not isinstance(value, torch.Tensor) or value.shape != shape:
+            raise InputError(
+                f"the step of {type(self.algorithm).__name__} gives {described(value)} for {name}: expected one row "
+                f"per agent, {tuple(shape)}."
+            )
 
     def set_hyperparameters(self, algorithm: Algorithm, k: int) -> None:
         """The current step uses the new numbers."""

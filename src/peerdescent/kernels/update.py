@@ -16,7 +16,7 @@ from peerdescent.errors import InputError
 from peerdescent.kernels.compiler import CompilerError
 from peerdescent.kernels.fused import CompiledUpdate
 from peerdescent.kernels.plain import PlainUpdate
-from peerdescent.mixing.network import MemoryNetwork
+from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
 from peerdescent.tracing.recording import RecordingError
 
 KERNELS = ("auto", "compiled", "plain")
@@ -60,6 +60,8 @@ def make_update(
     With `communication_period` = m, messages are sent only in iterations m−1, 2m−1, …; the others are local.
     Arrays that are exchanged between processes move to the exchange's buffers: use the update's `state`.
     """
+    if kernel not in KERNELS:
+        raise InputError(f"kernel = {kernel!r}: expected one of {', '.join(KERNELS)}.")
     gradient = torch.zeros_like(state["x"])
     exchanging = _make_one(algorithm, state, gradient, network, kernel, threads)
     if communication_period == 1:
@@ -74,20 +76,44 @@ def make_update(
 def _make_one(
     algorithm: Algorithm, state: State, gradient: torch.Tensor, network: MemoryNetwork, kernel: str, threads: int
 ) -> Update:
-    if kernel not in KERNELS:
-        raise InputError(f"kernel = {kernel!r}: expected one of {', '.join(KERNELS)}.")
+    if kernel == "plain":
+        _on_any_rank(network, "it was told to use kernel=plain")
+        return PlainUpdate(algorithm, state, network, "", gradient)
+    compiled, reason = _try_compiled(algorithm, state, gradient, network, threads)
+    reason = _on_any_rank(network, reason)
+    if compiled is not None and not reason:
+        return compiled
+    if kernel == "compiled":
+        raise InputError(f"kernel = 'compiled' is not available here: {reason}; use kernel=plain.")
+    return PlainUpdate(algorithm, state, network, reason, gradient)
+
+
+def _try_compiled(
+    algorithm: Algorithm, state: State, gradient: torch.Tensor, network: MemoryNetwork, threads: int
+) -> tuple[Update | None, str]:
+    """The compiled update, or the reason why there is none."""
     x = state["x"]
     reason = "" if x.device.type == "cpu" else f"tensors are on {x.device.type}"
     if x.dtype not in (torch.float32, torch.float64):
         reason = f"no compiled kernel for {x.dtype}"
-    if kernel != "plain" and not reason:
-        try:
-            return CompiledUpdate(algorithm, state, network, threads, gradient)
-        except (CompilerError, RecordingError) as error:
-            reason = str(error)
-    if kernel == "compiled":
-        raise InputError(f"kernel = 'compiled' is not available here: {reason}; use kernel=plain.")
-    return PlainUpdate(algorithm, state, network, reason, gradient)
+    if reason:
+        return None, reason
+    try:
+        return CompiledUpdate(algorithm, state, network, threads, gradient), ""
+    except (CompilerError, RecordingError) as error:
+        return None, str(error)
+
+
+def _on_any_rank(network: MemoryNetwork, reason: str) -> str:
+    """The first reason that any process has against the compiled update.
+
+    All processes use the same kernel: the two send their messages in different orders and round differently.
+    """
+    if not isinstance(network, BlockNetwork):
+        return reason
+    reasons = network.group.broadcast_object(network.group.gather_object(reason))
+    first = next((rank for rank, theirs in enumerate(reasons) if theirs), None)
+    return reason if first is None or reason else f"process {first}: {reasons[first]}"
 
 
 class PeriodicUpdate:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from peerdescent._util.validation import check_integer
+from peerdescent._util.validation import check_choice, check_integer, check_memory, check_number
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
 from peerdescent.errors import InputError
@@ -31,9 +31,9 @@ class LogisticNonconvex(Sampled):
         test: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
         super().__init__(inputs, labels, shards, test)
-        if not 0 <= regularisation < np.inf:
-            raise InputError(f"regularisation = {regularisation}: expected a finite number of at least 0.")
-        self.dimension, self.regularisation = inputs.shape[1], regularisation
+        if inputs.dim() != 2:
+            raise InputError(f"inputs has shape {tuple(inputs.shape)}; expected samples×features.")
+        self.dimension, self.regularisation = inputs.shape[1], check_number("regularisation", regularisation, 0)
 
     def start(self, seed: int) -> torch.Tensor:
         """Return small random points, different for each agent."""
@@ -80,6 +80,8 @@ def logistic_nonconvex(
     """
     check_integer("samples", samples, 1)
     check_integer("dimension", dimension, 1)
+    check_choice("source", source, SOURCES)
+    check_memory(f"{samples:,} samples and dimension {dimension:,}", samples * dimension)
     features, classes = _data(source, samples, dimension, seed)
     order = stream(seed, "split").permutation(len(features))
     cut = len(order) - len(order) // 5
@@ -100,7 +102,7 @@ def _data(source: str, samples: int, dimension: int, seed: int) -> tuple[NDArray
         features = random.standard_normal((samples, dimension))
         noise = 0.5 * random.standard_normal(samples)
         classes = (features @ random.standard_normal(dimension) / dimension**0.5 + noise > 0).astype(np.int64)
-    elif source in SOURCES:
+    else:
         from sklearn import datasets
 
         loaded = datasets.load_breast_cancer() if source == "breast-cancer" else datasets.load_digits()
@@ -108,6 +110,4 @@ def _data(source: str, samples: int, dimension: int, seed: int) -> tuple[NDArray
         if source == "digits":
             classes = classes % 2  # odd or even
         features = (features - features.mean(0)) / (features.std(0) + 1e-9)
-    else:
-        raise InputError(f"source = {source!r}: expected one of {', '.join(SOURCES)}.")
     return np.column_stack([np.ones(len(features)), features]), np.asarray(classes, dtype=np.int64)

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from peerdescent._util.validation import check_choice, check_integer
 from peerdescent.data import mnist_full, stream
 from peerdescent.data import partition as make_partition
-from peerdescent.errors import InputError
 from peerdescent.problems.supervised import Supervised
 
 SIDE, KERNEL, FILTERS = 28, 3, 5
@@ -29,8 +29,7 @@ def convolutional_net(reading: str = "code") -> nn.Sequential:
     >>> sum(p.numel() for p in convolutional_net("code").parameters())
     326880
     """
-    if reading not in READINGS:
-        raise InputError(f"reading = {reading!r}: expected one of {', '.join(READINGS)}.")
+    check_choice("reading", reading, READINGS)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     depth = 1 if reading == "code" else 5
     for i in range(depth):
@@ -74,8 +73,8 @@ class MnistCNN(Supervised):
         seed: int = 0,
     ) -> None:
         module = convolutional_net(reading)
-        if start not in STARTS:
-            raise InputError(f"start = {start!r}: expected one of {', '.join(STARTS)}.")
+        check_choice("start", start, STARTS)
+        check_integer("evaluated", evaluated, 0)
         data = mnist_full()
         shards = make_partition(data.train_labels, agents, partition, seed, sizes)
         images, test = (torch.from_numpy(part)[:, None] for part in (data.train_images, data.test_images))

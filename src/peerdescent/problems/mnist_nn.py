@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from peerdescent._util.validation import check_choice
 from peerdescent.data import digits_split, stream
 from peerdescent.data import partition as make_partition
-from peerdescent.errors import InputError
 from peerdescent.problems.supervised import Supervised
 
 PIXELS, HIDDEN, CLASSES = 400, 50, 10
@@ -77,8 +77,7 @@ class MnistNN(Supervised):
     def __init__(
         self, agents: int = 10, partition: str = "iid", start: str = "normal", sizes: str = "even", seed: int = 0
     ) -> None:
-        if start not in STARTS:
-            raise InputError(f"start = {start!r}: expected one of {', '.join(STARTS)}.")
+        check_choice("start", start, STARTS)
         split = digits_split(seed)
         shards = make_partition(split.train_labels, agents, partition, seed, sizes)
         test = (_with_bias(split.test_images), torch.from_numpy(split.test_labels))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from peerdescent._util.validation import check_integer, check_memory, check_number, described
 from peerdescent.data import stream
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
@@ -35,20 +36,23 @@ class Quadratic(Problem):
     strategies = ("stacked",)
 
     def __init__(self, A: ArrayLike, c: ArrayLike, noise: float = 0.0, start: ArrayLike | None = None) -> None:
-        self.c = torch.as_tensor(np.asarray(c), dtype=torch.float64)
-        self.A = torch.as_tensor(np.asarray(A), dtype=torch.float64)
+        self.c, self.A = _numbers("c", c), _numbers("A", A)
         if self.c.dim() != 2 or self.A.shape not in ((*self.c.shape,), (*self.c.shape, self.c.shape[1])):
             raise InputError(
                 f"quadratic: c has shape {tuple(self.c.shape)} and A {tuple(self.A.shape)}; "
                 "expected c n×p and A n×p (diagonals) or n×p×p."
             )
         self.A = torch.diag_embed(self.A) if self.A.dim() == 2 else self.A
-        if not (torch.isfinite(self.A).all() and torch.isfinite(self.c).all() and noise >= 0):
-            raise InputError("quadratic: A and c must be finite and the noise at least 0.")
+        if not (torch.isfinite(self.A).all() and torch.isfinite(self.c).all()):
+            raise InputError("quadratic: A and c must be finite.")
         self.agents, self.dimension = self.c.shape
-        self.noise = float(noise)
-        given = torch.zeros(self.dimension) if start is None else torch.as_tensor(np.asarray(start))
-        self._start = given.to(torch.float64).expand(self.agents, self.dimension).contiguous()
+        self.noise = check_number("quadratic: noise", noise, 0)
+        given = _numbers("start", torch.zeros(self.dimension) if start is None else start)
+        if given.shape not in ((), (1,), (self.dimension,), (1, self.dimension), tuple(self.c.shape)):
+            raise InputError(
+                f"quadratic: start has shape {tuple(given.shape)}; expected {tuple(self.c.shape)} or one row of it."
+            )
+        self._start = given.expand(self.agents, self.dimension).contiguous()
 
     def start(self, seed: int) -> torch.Tensor:
         """Return the given starting points."""
@@ -94,6 +98,13 @@ class Quadratic(Problem):
         return new
 
 
+def _numbers(name: str, value: ArrayLike) -> torch.Tensor:
+    try:
+        return torch.from_numpy(np.array(np.asarray(value), dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InputError(f"quadratic: {name} is {described(value)}; expected an array of numbers.") from None
+
+
 class _NoisyGradient:
     def __init__(self, problem: Quadratic, batch_size: int | None, seed: int, agents: range) -> None:
         self.A = problem.A[agents.start : agents.stop].to(problem.device, problem.dtype)
@@ -118,8 +129,12 @@ def quadratic(
     >>> quadratic(agents=4, dimension=3).agents
     4
     """
-    if agents < 1 or dimension < 1 or not 1 <= condition < np.inf:
-        raise InputError("quadratic: agents, dimension and condition must be at least 1, and condition finite.")
+    agents, dimension = (
+        check_integer("quadratic: agents", agents, 1),
+        check_integer("quadratic: dimension", dimension, 1),
+    )
+    condition, spread = check_number("condition", condition, 1), check_number("spread", spread)
+    check_memory(f"quadratic: {agents:,} agents and dimension {dimension:,}", agents * dimension**2)
     A, c = [], []
     for agent in range(agents):
         random = stream(seed, "quadratic", agent)

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from peerdescent._util.schema import LARGEST
-from peerdescent._util.validation import did_you_mean
+from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.logistic import logistic_nonconvex
@@ -56,6 +56,10 @@ def register(
     size: Callable[..., Size] | None = None,
 ) -> None:
     """Register a problem under a name; `make` takes agents=, partition= and further options."""
+    if not isinstance(name, str) or not name:
+        raise InputError(f"name is {described(name)}: expected the name of a problem.")
+    if not callable(make):
+        raise InputError(f"make is {described(make)}: expected a function that makes the problem {name!r}.")
     _PROBLEMS[name] = Entry(make, summary or (make.__doc__ or "").strip().split("\n")[0], dimension, size)
 
 
@@ -69,8 +73,8 @@ def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Prob
     accepted = inspect.signature(entry.make).parameters
     if "partition" in accepted:
         options["partition"] = partition
-    elif partition != "iid":
-        raise InputError(f"partition = {partition!r}: {name} has no samples to split; leave the partition out.")
+    elif not isinstance(partition, str) or partition != "iid":
+        raise InputError(f"partition = {described(partition)}: {name} has no samples to split; leave it out.")
     if entry.size is not None:
         check_fits(name, _call(entry.size, {**entry.options(), **options, "agents": agents}))
     return entry.make(agents=agents, **options)
@@ -109,9 +113,9 @@ def _call(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
 
 def _find(name: str, options: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
     """Return the entry of that name and the options, converted to the types of its defaults."""
-    if name not in _PROBLEMS:
+    if not isinstance(name, str) or name not in _PROBLEMS:
         raise InputError(
-            f"there is no problem {name!r}{did_you_mean(name, _PROBLEMS)}; see `peerdescent list problems`."
+            f"there is no problem {described(name)}{did_you_mean(name, _PROBLEMS)}; see `peerdescent list problems`."
         )
     entry = _PROBLEMS[name]
     defaults = entry.options()
@@ -133,7 +137,7 @@ def _convert(value: Any, default: Any, name: str) -> Any:
         return number
     except (TypeError, ValueError, OverflowError):
         kind = f"an integer of at most {LARGEST}" if isinstance(default, int) else "a number"
-        raise InputError(f"{name} = {value!r}: expected {kind}.") from None
+        raise InputError(f"{name} = {described(value)}: expected {kind}.") from None
 
 
 def _quadratic_size(agents: int, dimension: int, noise: float) -> Size:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from peerdescent._util.validation import check_integer, check_memory, check_number
 from peerdescent.data import stream
-from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
 from peerdescent.problems.noise import KnownNoise
 
@@ -43,11 +42,12 @@ class Ripples(Problem):
     def __init__(
         self, agents: int = 10, dimension: int = 20, spread: float = 0.0, noise: float = 1.0, seed: int = 0
     ) -> None:
-        if agents < 1 or dimension < 1:
-            raise InputError("ripples: agents and dimension must be at least 1.")
-        if not (math.isfinite(spread) and math.isfinite(noise) and spread >= 0 and noise >= 0):
-            raise InputError("ripples: spread and noise must be finite and at least 0.")
-        self.agents, self.dimension, self.noise = agents, dimension, float(noise)
+        self.agents, self.dimension = (
+            check_integer("ripples: agents", agents, 1),
+            check_integer("ripples: dimension", dimension, 1),
+        )
+        spread, self.noise = check_number("ripples: spread", spread, 0), check_number("ripples: noise", noise, 0)
+        check_memory(f"ripples: {agents:,} agents and dimension {dimension:,}", agents * dimension)
         skewed = [stream(seed, "centre", agent).exponential(size=dimension) - 1 for agent in range(agents)]
         self.c = torch.from_numpy(spread * (np.stack(skewed) - np.mean(skewed, axis=0)))
         self._mean = torch.zeros(dimension, dtype=torch.float64)

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from peerdescent._util.validation import described
 from peerdescent.data import Minibatches
+from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
 
 Shards = Sequence[NDArray[np.integer]]
@@ -44,7 +46,10 @@ class Sampled(Problem):
         shards: Shards,
         test: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
-        order = torch.from_numpy(np.concatenate(shards).astype(np.int64))
+        for name, column in (("inputs", inputs), ("targets", targets)):
+            if not isinstance(column, torch.Tensor) or column.dim() == 0 or len(column) != len(inputs):
+                raise InputError(f"{name} is {described(column)}; expected a tensor with one row per sample.")
+        order = _order(shards, len(inputs))
         self.inputs, self.targets = inputs[order].contiguous(), targets[order].contiguous()
         self.test = test
         self.sizes = [len(shard) for shard in shards]
@@ -180,6 +185,20 @@ class _FullShards:
         else:
             inputs, targets = [a for a, _ in self.shards], [b for _, b in self.shards]
             self.problem.looped_gradient(points, inputs, targets, out)
+
+
+def _order(shards: Shards, samples: int) -> torch.Tensor:
+    """Return the indices of the samples of all agents, one agent after the other."""
+    try:
+        parts = [np.asarray(shard).astype(np.int64, casting="same_kind") for shard in shards]
+        if not parts or any(part.ndim != 1 or not len(part) for part in parts):
+            raise ValueError
+        order = np.concatenate(parts)
+    except (TypeError, ValueError):
+        raise InputError(f"shards is {described(shards)}; expected one list of sample indices per agent.") from None
+    if order.min() < 0 or order.max() >= samples:
+        raise InputError(f"shards has indices from {order.min()} to {order.max()}; there are {samples} samples.")
+    return torch.from_numpy(order)
 
 
 def _move(a: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:

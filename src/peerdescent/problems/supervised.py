@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.modules.conv import _ConvNd
-from torch.nn.modules.dropout import _DropoutNd
-from torch.utils.data import Dataset
 
+from peerdescent._util.validation import check_choice
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
 from peerdescent.errors import InputError
+from peerdescent.problems.base import Oracle
+from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
+from peerdescent.problems.module_randomness import (
+    EVALUATION_SEED,
+    SeededOracle,
+    draws_random_numbers,
+    own_generator,
+)
 from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Batches, Sampled, Shards
+from peerdescent.problems.tensors import Data, as_tensors
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-Data = tuple[torch.Tensor, torch.Tensor] | Dataset[Any]
 STARTS = ("shared", "independent")
 
 
@@ -44,10 +52,13 @@ class Supervised(Sampled):
         start: str = "shared",
     ) -> None:
         super().__init__(inputs, targets, shards, test)
-        if start not in STARTS:
-            raise InputError(f"start = {start!r}: expected one of {', '.join(STARTS)}.")
-        _refuse_hidden_state(model)
-        self._module, self.loss_function, self.start_kind = copy.deepcopy(model), loss, start
+        check_choice("start", start, STARTS)
+        check_model(model, loss)
+        if not callable(loss):
+            raise InputError(
+                f"loss = {loss!r}: expected a function of (outputs, targets) that returns their mean loss."
+            )
+        self._module, self.loss_function, self.start_kind = copied(model), loss, start
         self.shapes = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}
         self.dimension = sum(shape.numel() for shape in self.shapes.values())
         if not self.dimension:
@@ -78,26 +89,46 @@ class Supervised(Sampled):
         """
         if self.by_hand:
             return super().preferred_strategy()
+        if self.draws:
+            return "loop", "the model draws random numbers"
         if any(isinstance(module, _ConvNd) for module in self._module.modules()):
             return "loop", "convolutions are faster agent by agent"
         try:
-            self._try(self.stacked_gradient)
+            self._try_stacked()
             return "stacked", "vmap over the agents"
         except Exception as error:  # vmap raises whatever the module's operations raise
-            reason = _in_brief(error)
-        try:
-            self._try(self.looped_gradient)
-        except Exception as error:
-            raise InputError(f"the gradient of {self.name} cannot be computed: {_in_brief(error)}.") from error
-        return "loop", f"vmap fails: {reason}"
+            return "loop", f"vmap fails: {in_brief(error, 100)}"
 
-    def _try(self, gradient: Callable[..., None]) -> None:
+    def _try_stacked(self) -> None:
         """Compute the gradient of at most two agents on two samples each; some layers refuse one sample."""
         shards = [self.shard(agent) for agent in range(min(2, self.agents))]
         few = min(2, *(len(inputs) for inputs, _ in shards))
         inputs, targets = (torch.stack([shard[part][:few] for shard in shards]) for part in (0, 1))
         points = self.flatten(self._module).to(self.device, self.dtype).repeat(len(shards), 1)
-        gradient(points, inputs, targets, torch.empty_like(points))
+        self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether the module draws random numbers: its gradients are then computed agent by agent, with set seeds.
+
+        Raises:
+            InputError: the gradient cannot be computed, or it varies however torch's generators are seeded.
+        """
+        if self.by_hand:
+            return False
+        return draws_random_numbers(self._sample_gradient, self.device, f"the model {type(self._module).__name__}")
+
+    def _sample_gradient(self) -> torch.Tensor:
+        """Return the loss and gradient of agent 0 on two samples, as one vector."""
+        inputs, targets = self.shard(0)
+        rows = (torch.arange(2) % len(inputs)).to(self.device)
+        point = self.flatten(self._module).to(self.device, self.dtype)
+        with explained(f"the gradient of {self.name} cannot be computed"):
+            leaves = {name: view.requires_grad_() for name, view in self.unflatten(point).items()}
+            value = self._value(leaves, inputs[rows], targets[rows])
+            check_value(value)
+            gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+        return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
 
     def flatten(self, module: nn.Module) -> torch.Tensor:
         """Return the parameters of a module as one vector."""
@@ -111,7 +142,38 @@ class Supervised(Sampled):
 
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the loss of the outputs of the module."""
-        return self.loss_function(functional_call(self._module, self.unflatten(x), (inputs,)), targets)
+        return self._value(self.unflatten(x), inputs, targets)
+
+    def _value(self, parameters: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return self.loss_function(functional_call(self._module, parameters, (inputs,)), targets)
+
+    def check_request(self, batch_size: int | None, strategy: str) -> None:
+        """Refuse stacked gradients of a module that draws: its draws would depend on which agents are together."""
+        super().check_request(batch_size, strategy)
+        if self.draws and strategy == "stacked":
+            raise InputError(
+                f"gradients = 'stacked': the model {type(self._module).__name__} draws random numbers, which must not "
+                "depend on the agents that share a process; use gradients=loop or auto."
+            )
+
+    def oracle(
+        self, batch_size: int | None, seed: int, replacement: bool, agents: range, strategy: str = "stacked"
+    ) -> Oracle:
+        """Return gradients for a block of agents; random draws in the module depend on (seed, agent, k) alone."""
+        if self.by_hand:
+            return super().oracle(batch_size, seed, replacement, agents, strategy)
+        if self.draws:
+            blocks = [range(agent, agent + 1) for agent in agents]
+            each = [super(Supervised, self).oracle(batch_size, seed, replacement, one, strategy) for one in blocks]
+            oracle: Oracle = SeededOracle(each, seed, [self.number(agent) for agent in agents], self.device)
+        else:
+            oracle = super().oracle(batch_size, seed, replacement, agents, strategy)
+
+        def gradient(points: torch.Tensor, k: int, out: torch.Tensor) -> None:
+            with explained(f"the gradient of {self.name} cannot be computed"):
+                oracle(points, k, out)
+
+        return gradient
 
     def stacked_gradient(
         self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
@@ -123,17 +185,46 @@ class Supervised(Sampled):
     def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
         """Compute agent by agent; each parameter is a leaf that views its part of the row."""
         for i, leaves in enumerate(self._rows_as_leaves(points)):
-            value = self.loss_function(functional_call(self._module, leaves, (inputs[i],)), targets[i])
+            value = self._value(leaves, inputs[i], targets[i])
             gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
             for place, gradient in zip(self.unflatten(out[i]).values(), gradients, strict=True):
                 place.copy_(gradient)
+
+    def loss(self, x: torch.Tensor) -> float:
+        """Return f(x); every agent has the same weight, whatever the size of its shard."""
+        with self._evaluation():
+            return super().loss(x)
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """Return ∇f(x) on all data."""
+        with self._evaluation():
+            return super().gradient(x)
+
+    @contextmanager
+    def _evaluation(self) -> Iterator[None]:
+        """Evaluate a module that draws in eval mode, without dropout; what it draws all the same is always alike."""
+        with explained(f"{self.name} cannot be evaluated"):
+            if not self.draws:
+                yield
+                return
+            training, self._module = self._module, self._evaluated_module
+            try:
+                with own_generator(self.device) as seed:
+                    seed(EVALUATION_SEED)
+                    yield
+            finally:
+                self._module = training
+
+    @cached_property
+    def _evaluated_module(self) -> nn.Module:
+        return copy.deepcopy(self._module).eval()
 
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of test samples whose class has the largest output; None without test data or classes."""
         if self.test is None or self.test[1].is_floating_point() or self.test[1].dim() != 1:
             return None
         right = 0
-        with torch.no_grad():
+        with torch.no_grad(), self._evaluation():
             for begin in range(0, len(self.test[1]), EVALUATED_AT_ONCE):
                 inputs, labels = (part[begin : begin + EVALUATED_AT_ONCE] for part in self.test)
                 outputs = functional_call(self._module, self.unflatten(x), (inputs,))
@@ -155,6 +246,7 @@ class Supervised(Sampled):
         assert isinstance(new, Supervised)
         new._module = copy.deepcopy(self._module).to(device, dtype)
         new._leaves = {}
+        new.__dict__.pop("_evaluated_module", None)
         return new
 
     def _rows_as_leaves(self, points: torch.Tensor) -> list[dict[str, torch.Tensor]]:
@@ -179,7 +271,9 @@ def supervised(
     """Make a problem for n agents from any module, loss and data.
 
     Args:
-        model: the module; its output must depend only on its parameters and input.
+        model: the module; its output must depend only on its parameters, its input, and random numbers that it draws
+            with torch (dropout, noise), which become a function of (seed, agent, iteration). Evaluations of a model
+            that draws use its eval mode.
         loss: loss(outputs, targets), the mean over a batch.
         data: (inputs, targets), or a Dataset of such pairs.
         agents: n.
@@ -200,42 +294,7 @@ def supervised(
     return Supervised(model, loss, inputs, targets, shards, None if test is None else as_tensors(test, "test"), start)
 
 
-def as_tensors(data: Data, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return inputs and targets as two tensors with one row per sample."""
-    if isinstance(data, Dataset):
-        pairs = [data[i] for i in range(len(data))]  # type: ignore[arg-type]
-        columns = [torch.stack([torch.as_tensor(pair[c]) for pair in pairs]) for c in (0, 1)] if pairs else []
-    else:
-        columns = [torch.as_tensor(column) for column in data]
-    if len(columns) != 2 or len(columns[0]) != len(columns[1]) or not len(columns[0]):
-        raise InputError(
-            f"{name}: expected (inputs, targets) or a Dataset of such pairs, of equal length and not empty."
-        )
-    return columns[0], columns[1]
-
-
-def _in_brief(error: Exception) -> str:
-    """Return the first sentence of an error message."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].partition(". ")[0][:100].rstrip(".")
-
-
 def _reset(module: nn.Module) -> None:
     reset = getattr(module, "reset_parameters", None)
     if callable(reset):
         reset()
-
-
-def _refuse_hidden_state(model: nn.Module) -> None:
-    """Refuse modules with randomness or with state outside of their parameters."""
-    for name, module in model.named_modules():
-        if isinstance(module, _DropoutNd) and module.p > 0:
-            raise InputError(
-                f"the layer {name or type(model).__name__!r} draws random numbers, which the seed does not control; "
-                "remove it."
-            )
-        if getattr(module, "track_running_stats", False) and getattr(module, "running_mean", None) is not None:
-            raise InputError(
-                f"the layer {name or type(model).__name__!r} keeps running statistics, which are not parameters; "
-                "use track_running_stats=False or GroupNorm."
-            )

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from peerdescent.algorithms import DSGPA, Algorithm, varied
+from peerdescent._util.validation import described
+from peerdescent.algorithms import DSGPA, Algorithm, as_algorithm, varied
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, as_graph
 from peerdescent.mixing.weights import MixingWeights
@@ -55,6 +56,9 @@ def fixed_point(
     [[0.303], [0.303], [0.3939]]
     """
     network = as_graph(graph)
+    as_algorithm(algorithm)
+    if not (hasattr(problem, "A") and hasattr(problem, "c")):
+        raise InputError(f"problem is {described(problem)}: fixed points are known for a Quadratic only.")
     if problem.agents != network.n:
         raise InputError(f"the problem has {problem.agents} agents and the graph {network.n}: make them equal.")
     A, c = problem.A.numpy(), problem.c.numpy()

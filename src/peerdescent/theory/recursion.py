@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerdescent.algorithms import Algorithm
+from peerdescent._util.validation import check_integer, check_number
+from peerdescent.algorithms import Algorithm, as_algorithm
+from peerdescent.algorithms.state import memory_of
 from peerdescent.errors import InputError
 from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Scalar, walk
 from peerdescent.tracing.recording import GRADIENT, RecordingError, record
@@ -51,6 +53,11 @@ def recursion(
     >>> recursion(DSGD1(eta=0.1), 0.0, 0.25, curvature=1.0)
     array([[0.65]])
     """
+    for name, value in (("laplacian", laplacian), ("disagreement", disagreement), ("slope", slope)):
+        check_number(name, value)
+    check_number("curvature", curvature)
+    if k is not None:
+        check_integer("k", k, 0)
     one: Numbers = Equation(algorithm).step(laplacian, disagreement, slope, k).closed(curvature)[0]
     return one
 
@@ -79,8 +86,8 @@ class Equation:
     """
 
     def __init__(self, algorithm: Algorithm) -> None:
-        self.algorithm = algorithm
-        self.names = ("x", *algorithm.memory())
+        self.algorithm = as_algorithm(algorithm)
+        self.names = ("x", *memory_of(algorithm))
         self._exchanging = self._record(local=False)
         nodes = list(walk(self._exchanging[0], *self._exchanging[1].values()))
         self.powers = [node for node in nodes if isinstance(node, (Power, Clamp))]

@@ -10,7 +10,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from peerdescent._util.validation import check_integer, check_number, described
 from peerdescent.algorithms import Algorithm
+from peerdescent.errors import InputError
 from peerdescent.expressions import Power
 from peerdescent.graphs import as_graph
 from peerdescent.mixing.weights import MixingWeights
@@ -112,11 +114,17 @@ def stability(
     >>> stability(make("dsgpa-t"), "star:10", "unit").reason
     'the largest eigenvalue of L, 10, has spectral radius 2.61674'
     """
+    _check(curvature, communication_period)
     found = modes(algorithm, graph, laplacian, mixing, weights)
     verdict = judge(algorithm, found, curvature, communication_period)
     if not verdict.stable:
         return verdict
     return replace(verdict, chatter=_chatter(algorithm, found, curvature, communication_period))
+
+
+def _check(curvature: float, communication_period: int) -> None:
+    check_number("curvature", curvature)
+    check_integer("communication_period", communication_period, 1)
 
 
 def modes(
@@ -128,7 +136,13 @@ def modes(
 ) -> Modes:
     """The modes of disagreement of a method on a graph; the arguments are those of `stability`."""
     name = Equation(algorithm).matrix
-    weights = weights or MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
+    for argument, kind in (("laplacian", laplacian), ("mixing", mixing)):
+        if not isinstance(kind, str):
+            raise InputError(f"{argument} is {described(kind)}: expected the name of its kind, such as 'metropolis'.")
+    if weights is None:
+        weights = MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
+    elif not isinstance(weights, MixingWeights):
+        raise InputError(f"weights is {described(weights)}: expected MixingWeights of this graph, or None.")
     if weights.graph.n == 1 or algorithm.common_start:
         return Modes(name, np.zeros(0))
     ends = weights.spectrum
@@ -174,6 +188,7 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_per
     >>> round(stable_up_to(make("d2")), 4)
     1.3333
     """
+    _check(curvature, communication_period)
     equation = Equation(algorithm)
 
     def radii(values: ArrayLike) -> _Radii:

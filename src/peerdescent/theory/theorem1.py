@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent._util.validation import check_integer, check_number
+from peerdescent.algorithms import DSGPA, Algorithm, as_algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import as_graph, spectrum
 
@@ -31,6 +32,9 @@ def theorem1_parameters(
 
 def parameters_for(rho: float, rho2: float, n: int, iterations: int, kappa1: float | None = None) -> dict[str, float]:
     """Theorem 1's parameters for a Laplacian whose largest and smallest positive eigenvalues are known."""
+    check_integer("iterations", iterations, 0)
+    if kappa1 is not None:
+        check_number("kappa1", kappa1, high=1e100)
     if n < 2:
         raise InputError(f"Theorem 1 needs at least two agents, not {n}.")
     if iterations <= n**3:
@@ -58,6 +62,12 @@ def theorem1_failing(algorithm: Algorithm, rho: float, rho2: float, n: int, iter
     >>> theorem1_failing(make("dsgpa-f-pb"), rho=4.0, rho2=2.0, n=4, iterations=50)[0]
     'T = 50 is not above n³ = 64'
     """
+    as_algorithm(algorithm)
+    check_number("rho", rho, 0, 1e100)
+    check_number("rho2", rho2, 0, 1e100)
+    n, iterations = check_integer("n", n, 1), check_integer("iterations", iterations, 0)
+    if rho2 == 0 and n > 1:
+        raise InputError("rho2 is 0, expected the smallest positive eigenvalue of L.")
     if not isinstance(algorithm, DSGPA) or algorithm.power_on != "gradient":
         return ["Theorem 1 covers only DSGPA-F-PB"]
     h = algorithm.nominal()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 
-from peerdescent.algorithms import Algorithm, Step
+from peerdescent._util.validation import described
+from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import initial_state
 from peerdescent.expressions import Array, Constant, Expression, Mixed, MixKind, Rounded, Scalar
+from peerdescent.tracing.step import StepError, finish_step, start_step
 
 GRADIENT = "@gradient"
 """The name of the gradient in a recorded step; no state can have this name."""
@@ -60,11 +61,16 @@ def record(
     state = SimpleNamespace(**{name: Array(name) for name in names})
     numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
     try:
-        step = (algorithm.local_step if local else algorithm.step)(state, network, numbers)
-        point = next(step)
-        outputs = finish_step(step, algorithm.preprocess_gradient(Array(GRADIENT), network))
-    except (TypeError, AttributeError) as error:
-        raise RecordingError(f"the step of {type(algorithm).__name__} is not plain arithmetic: {error}") from error
+        step, point = start_step(algorithm, state, network, numbers, local)
+        outputs = finish_step(algorithm, step, algorithm.preprocess_gradient(Array(GRADIENT), network))
+    except StepError as error:
+        cause = error.__cause__
+        if cause is None:  # it runs, but it is no step
+            raise
+        raise RecordingError(f"the step of {type(algorithm).__name__} is not plain arithmetic: {cause}") from cause
+    for name, node in {"the point": point, **outputs}.items():
+        if not isinstance(node, Expression):
+            raise RecordingError(f"the step of {type(algorithm).__name__} gives {described(node)} for {name}")
     return point, outputs
 
 
@@ -78,9 +84,9 @@ def vectors_sent(algorithm: Algorithm) -> int:
     network = _CountingNetwork()
     one = torch.ones(1, 1)
     state = initial_state(algorithm, one)
-    step = algorithm.step(SimpleNamespace(**state), network, SimpleNamespace(**algorithm.hyperparameters(0)))
-    next(step)
-    finish_step(step, algorithm.preprocess_gradient(one, network))
+    numbers = SimpleNamespace(**algorithm.hyperparameters(0))
+    step, _ = start_step(algorithm, SimpleNamespace(**state), network, numbers)
+    finish_step(algorithm, step, algorithm.preprocess_gradient(one, network))
     return len({id(a) for a in network.sent})
 
 
@@ -102,13 +108,3 @@ class _CountingNetwork:
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         return a
-
-
-def finish_step(step: Step, gradient: object) -> dict[str, Any]:
-    """Pass the gradient to a step that waits for it; return the new state."""
-    try:
-        step.send(gradient)
-    except StopIteration as end:
-        new: dict[str, Any] = end.value
-        return new
-    raise TypeError("a step yields exactly once: the point where the gradient is wanted")

@@ -26,14 +26,17 @@ def choose_strategy(problem: Problem, points: torch.Tensor, settings: Settings) 
     if len(problem.strategies) == 1:
         return problem.strategies[0], "the only way"
     times: dict[str, float] = {}
-    reason = ""
+    failure: Exception | None = None
     for strategy in problem.strategies:
         try:
             times[strategy] = _measure(problem, points, settings.samples, strategy)
-        except RuntimeError as error:  # not every module can be stacked by vmap
-            reason = str(error).splitlines()[0]
+        except (RuntimeError, InputError) as error:  # not every module can be stacked by vmap
+            failure = error
+    reason = str(failure).splitlines()[0] if failure else ""
     if not times:
-        raise InputError(f"the gradient of {problem.name} cannot be computed: {reason}")
+        if isinstance(failure, InputError):
+            raise failure
+        raise InputError(f"the gradient of {problem.name} cannot be computed: {reason}") from failure
     best = min(times, key=lambda strategy: times[strategy])
     if len(times) < len(problem.strategies):
         return best, f"the other way is impossible: {reason}"

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from peerdescent import problems, schedules
+from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
@@ -124,10 +125,11 @@ class Plan:
             points = problem.start(self.settings.seed)
             return check_finite_points(points, f"the starting points of {problem.name}")
         shape = (problem.agents, problem.dimension)
+        points = as_points(self.x0)
         try:
-            points = torch.as_tensor(self.x0).detach().to(problem.device, problem.dtype).expand(shape).contiguous()
+            points = points.to(problem.device, problem.dtype).expand(shape).contiguous()
         except RuntimeError:
-            raise InputError(f"x0 has shape {tuple(self.x0.shape)}: expected {shape} or one row of it.") from None
+            raise InputError(f"x0 has shape {tuple(points.shape)}: expected {shape} or one row of it.") from None
         return check_finite_points(points, "x0")
 
 
@@ -149,7 +151,7 @@ def make_plan(
         made["problem"] = make().name
     if x0 is not None:
         python.append("x0")
-        made["x0"] = hashlib.sha256(torch.as_tensor(x0).detach().cpu().numpy().tobytes()).hexdigest()[:16]
+        made["x0"] = hashlib.sha256(as_points(x0).cpu().numpy().tobytes()).hexdigest()[:16]
     weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, algorithm)
     description = {
         "algorithm": made.pop("algorithm"),
@@ -162,6 +164,17 @@ def make_plan(
     size = partial(problems.size, problem_name, graph.n) if problem_name else None
     name = str(description["algorithm"])
     return Plan(name, graph, algorithm, settings, weights, make, description, x0, make_size=size)
+
+
+def as_points(x0: object) -> torch.Tensor:
+    """Starting points as a tensor of real numbers."""
+    try:
+        points = torch.as_tensor(x0).detach()
+    except (TypeError, ValueError, RuntimeError):
+        points = None
+    if points is None or points.is_complex():
+        raise InputError(f"x0 is {described(x0)}: expected the agents' starting points, n×p or one row.")
+    return points
 
 
 def _given(problem: Problem) -> Problem:

@@ -15,7 +15,7 @@ import torch
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent._util.schema import settings_of
-from peerdescent._util.validation import check_integer
+from peerdescent._util.validation import check_integer, described
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.faults import NO_FAULTS, Faults, as_faults
 from peerdescent.distributed.launcher import launch
@@ -87,8 +87,19 @@ def train(
     """
     plan = plan_of(problem, graph, algorithm, x0, **settings)
     faults = as_faults(on_loss, kill, stall)
+    _check(out, callbacks, group)
     _warn_if_unstable(plan, group)
     return run_plan(plan, out, resume, overwrite, callbacks, workers, group, faults)
+
+
+def _check(out: object, callbacks: object, group: object) -> None:
+    """Refuse arguments of a wrong type before anything is written."""
+    if out is not None and (not isinstance(out, str | os.PathLike) or "\0" in str(out)):
+        raise InputError(f"out is {described(out)}: expected the path of a folder, or None.")
+    if not isinstance(callbacks, list | tuple) or not all(isinstance(one, Callback) for one in callbacks):
+        raise InputError(f"callbacks is {described(callbacks)}: expected a list of Callback objects.")
+    if group is not None and not isinstance(group, ProcessGroup):
+        raise InputError(f"group is {described(group)}: expected a ProcessGroup, or None.")
 
 
 def plan_of(
@@ -97,7 +108,9 @@ def plan_of(
     """The plan of a run that is described by objects, names and settings."""
     chosen, graph = make_settings(settings), graphs.as_graph(graph)
     agents = graph.n
-    method = algorithms.make(algorithm) if isinstance(algorithm, str) else algorithm
+    if not isinstance(problem, Problem | str):
+        raise InputError(f'problem is {described(problem)}: expected a Problem or a name such as "quadratic".')
+    method = algorithms.make(algorithm) if isinstance(algorithm, str) else algorithms.as_algorithm(algorithm)
     names = (
         problem if isinstance(problem, str) else "",
         algorithms.canonical(algorithm) if isinstance(algorithm, str) else "",
