@@ -9,6 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
+from peerdescent._util.owned_folders import OwnedFolder
+
 
 def cache_place() -> Path:
     """Return the path of the cache, $PEERDESCENT_CACHE or the user's cache folder, without creating it."""
@@ -26,7 +28,11 @@ def cache_folder() -> Path:
         return _private_folder()
 
 
-@functools.cache
 def _private_folder() -> Path:
     """Return a temporary folder of this process, for machines where the cache cannot be written."""
-    return Path(tempfile.mkdtemp(prefix="peerdescent-"))
+    return _owned_folder().path
+
+
+@functools.cache
+def _owned_folder() -> OwnedFolder:
+    return OwnedFolder(Path(tempfile.gettempdir()), "cache")
