@@ -16,10 +16,11 @@ from typing import Any, NoReturn, TypeVar
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from peerdescent.distributed.authentication import Token, random_token
 from peerdescent.distributed.faults import Faults, with_restarts
 from peerdescent.distributed.gloo import CONNECT_TIMEOUT
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun
+from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun, local_store
 from peerdescent.distributed.shared_memory import shared_memory_folder
 from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.distributed.worker_process import Environment, prepare_worker, start_worker
@@ -70,12 +71,12 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[ProcessGroup]:
 
     The job and its arguments are pickled. This process must do the same operations in the same order.
     """
-    store = TCPStore(LOCALHOST, 0, is_master=True, wait_for_workers=False, timeout=CONNECT_TIMEOUT)
+    store, token = local_store(), random_token()
     started: list[BaseProcess] = []
     with shared_memory_folder() as memory, _ended(started):
         for rank in range(1, count):
-            started.append(_start(rank, count, store.port, memory, job, arguments))
-        with joined(join(store, 0, count, LOCAL_JOIN_TIMEOUT, lambda: _check_alive(started))) as group:
+            started.append(_start(rank, count, store.port, token, memory, job, arguments))
+        with joined(join(store, 0, count, token, LOCAL_JOIN_TIMEOUT, lambda: _check_alive(started))) as group:
             group.shared_folder = memory
             yield group
         for rank, child in enumerate(started, 1):
@@ -84,9 +85,11 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[ProcessGroup]:
             child.join(EXIT_TIMEOUT)
 
 
-def _start(rank: int, count: int, port: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]) -> BaseProcess:
+def _start(
+    rank: int, count: int, port: int, token: Token, memory: Path | None, job: Job, arguments: tuple[Any, ...]
+) -> BaseProcess:
     try:
-        return start_worker(_work, Environment(), rank, count, port, memory, job, arguments)
+        return start_worker(_work, Environment(), rank, count, port, token, memory, job, arguments)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InputError(
             f"the job cannot be sent to other processes ({error}): define everything it uses at the top level of a "
@@ -153,7 +156,7 @@ def torchrun() -> Iterator[ProcessGroup | None]:
     finally:
         if group.is_rank_zero:
             with contextlib.suppress(RuntimeError):
-                group.store.set("ended", "")
+                group.entries.set("ended", True)
 
 
 def _exit_after_rank_zero(group: ProcessGroup, code: int) -> NoReturn:
@@ -161,7 +164,7 @@ def _exit_after_rank_zero(group: ProcessGroup, code: int) -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
     end = time.monotonic() + RANK_ZERO_TIMEOUT
     with contextlib.suppress(RuntimeError):
-        while time.monotonic() < end and not group.store.check(["ended"]):
+        while time.monotonic() < end and group.entries.find("ended") is None:
             time.sleep(0.05)
         time.sleep(1)  # rank 0 prints after it has left the group
     os._exit(code)
@@ -175,13 +178,20 @@ def _check_alive(started: list[BaseProcess]) -> None:
 
 
 def _work(
-    _: Environment, rank: int, count: int, port: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]
+    _: Environment,
+    rank: int,
+    count: int,
+    port: int,
+    token: Token,
+    memory: Path | None,
+    job: Job,
+    arguments: tuple[Any, ...],
 ) -> None:
     prepare_worker()
     warnings.simplefilter("ignore")  # the parent shows them
     try:
         store = TCPStore(LOCALHOST, port, is_master=False, timeout=CONNECT_TIMEOUT)
-        with joined(join(store, rank, count, LOCAL_JOIN_TIMEOUT)) as group:
+        with joined(join(store, rank, count, token, LOCAL_JOIN_TIMEOUT)) as group:
             group.shared_folder = memory
             job(group, *arguments)
     except PeerdescentError as error:
