@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
 from peerdescent.distributed.authentication import Token, random_token
 from peerdescent.distributed.faults import Faults, with_restarts
@@ -24,7 +24,7 @@ from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun, l
 from peerdescent.distributed.shared_memory import shared_memory_folder
 from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.distributed.worker_process import Environment, prepare_worker, start_worker
-from peerdescent.errors import DivergedError, InputError, PeerdescentError, PeerLostError, RankError
+from peerdescent.errors import DivergedError, InputError, PeerdescentError, PeerLostError, RankError, StoppedError
 
 EXIT_TIMEOUT = 5.0
 """Seconds that a worker has to exit by itself after the run."""
@@ -32,6 +32,7 @@ RANK_ZERO_TIMEOUT = 30.0
 """Seconds that rank 0 has to report what went wrong."""
 LOCAL_JOIN_TIMEOUT = timedelta(minutes=10)
 """Many interpreters start slowly on few cores, and here a worker that dies is noticed at once."""
+STOPPED_CODE = 128 + signal.SIGINT
 Job = Callable[..., object]
 T = TypeVar("T")
 
@@ -105,9 +106,6 @@ def _ended(started: list[BaseProcess]) -> Iterator[None]:
     finally:
         for child in started:
             if child.is_alive():
-                child.terminate()
-                child.join(EXIT_TIMEOUT)
-            if child.is_alive():  # a stopped process does not react to SIGTERM
                 child.kill()
                 child.join()
 
@@ -119,6 +117,9 @@ def joined(group: ProcessGroup) -> Iterator[ProcessGroup]:
     try:
         yield group
         clean = True
+    except StoppedError:
+        clean = True  # all processes end with it
+        raise
     except PeerLostError as error:
         if not group.cut_off:
             group.raise_failure()  # it tells why the other process ended
@@ -126,6 +127,11 @@ def joined(group: ProcessGroup) -> Iterator[ProcessGroup]:
     except PeerdescentError as error:
         group.record_failure(error)
         clean = isinstance(error, DivergedError)  # all processes end with it
+        raise
+    except KeyboardInterrupt:
+        failure = PeerdescentError("it was stopped.")
+        failure.exit_code = STOPPED_CODE
+        group.record_failure(failure)
         raise
     except BaseException as error:
         group.record_failure(PeerdescentError(f"{type(error).__name__}: {error}"))
@@ -153,6 +159,10 @@ def torchrun() -> Iterator[ProcessGroup | None]:
         if not group.is_rank_zero and (isinstance(error, RankError) or not group.abandoned):
             _exit_after_rank_zero(group, error.exit_code)
         raise
+    except StoppedError as error:
+        if not group.is_rank_zero:
+            _exit_after_rank_zero(group, error.exit_code)
+        raise
     finally:
         if group.is_rank_zero:
             with contextlib.suppress(RuntimeError):
@@ -161,6 +171,7 @@ def torchrun() -> Iterator[ProcessGroup | None]:
 
 def _exit_after_rank_zero(group: ProcessGroup, code: int) -> NoReturn:
     """Exit once rank 0 has: torchrun stops all processes as soon as one fails, and rank 0 must report the error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
     end = time.monotonic() + RANK_ZERO_TIMEOUT
     with contextlib.suppress(RuntimeError):
@@ -188,11 +199,14 @@ def _work(
     arguments: tuple[Any, ...],
 ) -> None:
     prepare_worker()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all processes of a job, the parent stops them together
     warnings.simplefilter("ignore")  # the parent shows them
     try:
         store = TCPStore(LOCALHOST, port, is_master=False, timeout=CONNECT_TIMEOUT)
         with joined(join(store, rank, count, token, LOCAL_JOIN_TIMEOUT)) as group:
             group.shared_folder = memory
             job(group, *arguments)
-    except PeerdescentError as error:
+    except (PeerdescentError, StoppedError) as error:
         os._exit(error.exit_code)  # rank 0 finds the message in the store
+    except DistError:  # the parent serves the store, and has ended
+        os._exit(PeerdescentError.exit_code)
