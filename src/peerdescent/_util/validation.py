@@ -10,6 +10,9 @@ from typing import Any
 
 from peerdescent.errors import InputError
 
+PER_CORE, LEAST_LIMIT = 8, 64
+"""How many threads or processes per core are allowed, and how many on any machine."""
+
 
 def seconds_from_environment(variable: str, default: float) -> float:
     """Return the number of seconds in an environment variable, or `default` if the variable is not set."""
@@ -47,6 +50,21 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
     if number < low or (high is not None and number >= high):
         raise InputError(message)
     return number
+
+
+def check_for_machine(name: str, count: int) -> None:
+    """Refuse a number of threads or processes that no machine of this size can carry.
+
+    >>> check_for_machine("threads", 10**6)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    peerdescent.errors.InputError: threads is 1000000, expected at most ... on this machine with ... CPU core...
+    """
+    cores = os.cpu_count() or 1
+    limit = max(LEAST_LIMIT, PER_CORE * cores)
+    if count > limit:
+        plural = "s" * (cores != 1)
+        raise InputError(f"{name} is {count}, expected at most {limit} on this machine with {cores} CPU core{plural}.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

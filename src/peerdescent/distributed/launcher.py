@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
+from peerdescent._util.validation import check_for_machine
 from peerdescent.distributed.authentication import Token, random_token
 from peerdescent.distributed.faults import Faults, with_restarts
 from peerdescent.distributed.gloo import CONNECT_TIMEOUT
@@ -54,6 +55,7 @@ def launch(
     >>> launch(lambda group, attempt: (group.size, attempt), print, (), 1, Faults())
     (1, 0)
     """
+    check_for_machine("workers", workers)
     if workers == 1:
         return rank_zero(ProcessGroup.single(), 0)
     return with_restarts(faults, lambda attempt: _launch_once(rank_zero, job, arguments, workers, attempt))

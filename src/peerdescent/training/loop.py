@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from peerdescent._util.signals import deferred
+from peerdescent._util.validation import check_for_machine
 from peerdescent._version import __version__
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed.faults import NO_FAULTS, Faults, inject
@@ -49,6 +50,7 @@ class Run:
     def __init__(
         self, plan: Plan, group: ProcessGroup, faults: Faults = NO_FAULTS, callbacks: Sequence[Callback] = ()
     ) -> None:
+        check_for_machine("threads", plan.settings.threads or 1)
         device, dtype = plan.settings.place()
         if group.size > 1 and device.type != "cpu":
             raise InputError(f"device = {plan.settings.device!r}: agents in several processes live on the cpu.")
