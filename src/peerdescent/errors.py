@@ -37,6 +37,25 @@ class RecordError(PeerdescentError, OSError):
         )
 
 
+class StoppedError(KeyboardInterrupt):
+    """The user has stopped a run, with Ctrl-C or SIGTERM; it is a KeyboardInterrupt, as Python expects.
+
+    Args:
+        signal: the number of the signal.
+        sentence: the message.
+        iteration: how far the run is, if it has saved its state.
+    """
+
+    def __init__(self, signal: int, sentence: str = "", iteration: int | None = None) -> None:
+        super().__init__(sentence)
+        self.signal, self.iteration = signal, iteration
+
+    @property
+    def exit_code(self) -> int:
+        """128 + the signal, as shells count."""
+        return 128 + self.signal
+
+
 class PeerLostError(PeerdescentError):
     """Other processes of the run can no longer be reached.
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,21 +53,59 @@ def test_one_sentence_and_the_right_code(process: Command, here: Path) -> None:
     assert "not empty" in taken.sentences[0]
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are counted in /proc")
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
-def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> None:
+def shared_folders() -> set[str]:
+    return {path.name for path in Path("/dev/shm").glob("peerdescent-run-*")}
+
+
+def struck(here: Path, blow: signal.Signals, ready: Callable[[int], object]) -> tuple[int, str]:
+    """A long run with two workers, struck as a terminal does, all processes at once; nothing of it is left."""
     command = [sys.executable, "-m", "peerdescent", *RUN, "--iterations", "100000000", "--out", "a", "--workers", "2"]
-    with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, start_new_session=True) as running:
+    with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, start_new_session=True, text=True) as running:
         try:
-            until(lambda: running.poll() is not None or (here / "a" / "metrics.jsonl").exists())
-            assert len(members(running.pid)) >= 2
-            os.kill(running.pid, blow)
+            until(lambda: running.poll() is not None or ready(running.pid))
+            if blow == signal.SIGKILL:
+                os.kill(running.pid, blow)
+            else:
+                os.killpg(running.pid, blow)
             _, err = running.communicate(timeout=PATIENCE)  # nobody holds the other end of stderr any more
-            assert running.returncode == (130 if blow == signal.SIGINT else -blow), err
             until(lambda: not members(running.pid))  # the system takes a moment to bury them
         finally:
             for left in members(running.pid):
                 os.kill(left, signal.SIGKILL)
+    return running.returncode, err
+
+
+processes = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are counted in /proc")
+
+
+@processes
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.e2e)])
+def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> None:
+    before = shared_folders()
+    code, err = struck(here, blow, lambda _: (here / "a" / "metrics.jsonl").exists())
+    if blow == signal.SIGKILL:
+        assert code == -blow
+        return
+    assert code == 128 + blow
+    assert re.fullmatch(
+        r"peerdescent: stopped at iteration \d+; continue with: peerdescent run a --resume --workers 2\n", err
+    )
+    assert json.loads((here / "a" / "summary.json").read_text())["status"] == "stopped"
+    assert not shared_folders() - before
+
+
+@pytest.mark.e2e
+@processes
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_workers_that_are_starting_end_without_a_word(blow: signal.Signals, count: int, here: Path) -> None:
+    """Struck when the fork server, the first or the second process has just been started."""
+    before = shared_folders()
+    code, err = struck(here, blow, lambda command: len(members(command)) >= count)
+    assert code == 128 + blow, err
+    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1, err
+    assert not shared_folders() - before
 
 
 def test_commands_that_tests_start_can_be_interrupted() -> None:
@@ -79,6 +120,78 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 def torchrun(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*TORCHRUN, "-m", "peerdescent", *arguments]
     return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM])
+def test_torchrun_is_stopped_and_resumed(blow: signal.Signals, process: Command, here: Path) -> None:
+    long = [*RUN, "--iterations", "3000", "--eval-every", "500"]
+    assert process(*long, "--out", "one").code == 0
+    command = [*TORCHRUN, "-m", "peerdescent", *long, "--out", "three"]
+    with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, text=True) as running:
+        until(lambda: running.poll() is not None or (here / "three" / "metrics.jsonl").exists())
+        running.send_signal(blow)  # torchrun passes it on
+        _, err = running.communicate(timeout=PATIENCE)
+    said = [line for line in err.splitlines() if line.startswith("peerdescent: ")]
+    assert len(said) == 1, err
+    assert said[0].endswith("the same command with --out three --resume continues.")
+    assert json.loads((here / "three" / "summary.json").read_text())["status"] == "stopped"
+    resumed = torchrun(here, *long, "--out", "three", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert rows(here / "three") == rows(here / "one")
+
+
+@pytest.mark.e2e
+def test_tokens_that_differ_are_one_sentence(here: Path) -> None:
+    """As on two hosts: two processes of which one has another token."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "peerdescent", *RUN, "--out", "a"], cwd=here, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **shared, "RANK": str(rank), "PEERDESCENT_TOKEN": f"a long enough token {rank}"},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for each in started:
+        _, err = each.communicate(timeout=PATIENCE)
+        assert each.returncode == 2, err
+        assert [line for line in err.splitlines() if line.startswith("peerdescent: ")] == err.splitlines()
+        assert "process 1 has another token than process 0" in err
+    assert not (here / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MASTER_PORT", "99999"), ("MASTER_PORT", "x"), ("WORLD_SIZE", "-2"), ("WORLD_SIZE", "0"), ("RANK", "x"),
+        ("RANK", "2"), ("TORCHELASTIC_RESTART_COUNT", "x"), ("LOCAL_RANK", "-1"), ("LOCAL_WORLD_SIZE", "1e3"),
+        ("MASTER_ADDR", ""), ("PEERDESCENT_TOKEN", "short"), ("RANK", "٣"), ("WORLD_SIZE", "9" * 5000),
+    ],
+)  # fmt: skip
+def test_variables_that_torchrun_would_not_set_are_one_sentence(
+    name: str, value: str, peerdescent_: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    set_by_torchrun = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for variable, given in {**set_by_torchrun, name: value}.items():
+        monkeypatch.setenv(variable, given)
+    refused = peerdescent_(*RUN, "--out", "a")
+    assert refused.code == 2
+    assert len(refused.sentences) == 1
+    assert name in refused.sentences[0]
+
+
+@pytest.mark.parametrize("flags", [["--threads", "100000"], ["--graph", "ring:3000", "--workers", "2000"]])
+def test_more_than_the_machine_can_carry_is_refused(flags: list[str], peerdescent_: Command, here: Path) -> None:
+    for command in ("run", "compare"):
+        refused = peerdescent_(command, *RUN[1:], *flags, "--out", "a")
+        assert refused.code == 2
+        assert len(refused.sentences) == 1
+        assert "CPU core" in refused.sentences[0]
+        assert not (here / "a").exists()
 
 
 @pytest.mark.e2e

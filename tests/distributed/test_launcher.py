@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,17 @@ def test_workers_ignore_interrupts_and_have_their_own_random_numbers() -> None:
     assert second["interrupt"]
     for generator in (0, 1):
         assert len({report["random"][generator] for report in (first, second, third)}) == 3
+
+
+@linux
+def test_workers_listen_on_the_loopback_interface_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store, the heartbeat and gloo, whatever interface gloo is told to use otherwise."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere")
+    with workers(3, process_runs.report_worker, []) as group:
+        addresses = [report["listening"] for report in process_runs.report_worker(group, [])]
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "nowhere"
+    assert all(addresses)
+    assert set().union(*addresses) <= {"0100007F", "00000000000000000000000001000000"}
 
 
 @linux

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 import torch
 from tests.support import process_runs
 
+from peerdescent._util.owned_folders import OwnedFolder
 from peerdescent.distributed import shared_memory
 from peerdescent.distributed.exchange import Exchange
 from peerdescent.distributed.placement import Placement, neighbour_plan
@@ -83,3 +86,52 @@ def test_the_folder_is_removed_at_the_end() -> None:
         assert folder is not None
         (folder / "left behind").write_text("x")
     assert not folder.exists()
+
+
+# ---- Folders whose owner has ended ----------------------------------------------------------------------------
+
+
+def folder_of_another_process(base: Path) -> tuple[subprocess.Popen[str], Path]:
+    """A folder that a live process has made, and that process."""
+    program = (
+        "import sys, time; from pathlib import Path; from peerdescent.distributed import shared_memory; "
+        "shared_memory.MEMORY = Path(sys.argv[1]); held = shared_memory.shared_memory_folder(); "
+        "folder = held.__enter__(); (folder / 'rows').write_text('x'); print(folder, flush=True); time.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", program, str(base)], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    return owner, Path(owner.stdout.readline().strip())
+
+
+@linux
+def test_folders_of_killed_runs_are_removed_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live run's folder, another user's, and what a symbolic link points to are left alone."""
+    monkeypatch.setattr(shared_memory, "MEMORY", tmp_path)
+    (killed, dead), (running, live) = folder_of_another_process(tmp_path), folder_of_another_process(tmp_path)
+    try:
+        killed.kill()
+        killed.wait()
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "owner").touch()  # nobody locks it
+        (tmp_path / "peerdescent-run-link").symlink_to(elsewhere)
+        with shared_memory_folder() as folder:
+            assert folder is not None
+            left = {path.name for path in tmp_path.iterdir()}
+        assert left == {live.name, folder.name, "elsewhere", "peerdescent-run-link"}
+        assert dead.name not in left
+        assert (elsewhere / "owner").exists()
+    finally:
+        running.kill()
+        running.wait()
+
+
+@linux
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away")
+def test_folders_of_other_users_are_left_alone(tmp_path: Path) -> None:
+    theirs = tmp_path / "peerdescent-run-theirs"
+    theirs.mkdir()
+    (theirs / "owner").touch()
+    os.chown(theirs, 12345, 12345)
+    OwnedFolder(tmp_path, "run").remove()
+    assert (theirs / "owner").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import warnings
@@ -101,6 +102,20 @@ def stopping(group: ProcessGroup, run: dict[str, Any]) -> Result:
     return one_run(group, **run, stall=["2@30:0"])
 
 
+def listening() -> list[str]:
+    """The addresses, as Linux writes them, at which this process accepts TCP connections."""
+    inodes, found = set(), set()
+    for descriptor in Path("/proc/self/fd").glob("*"):
+        with contextlib.suppress(OSError):  # it has just been closed
+            inodes.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+    for table in Path("/proc/self/net").glob("tcp*"):
+        for line in table.read_text().splitlines()[1:]:
+            _, address, _, state, _, _, _, _, _, inode, *_ = line.split()
+            if state == "0A" and inode in inodes:
+                found.add(address.partition(":")[0])
+    return sorted(found)
+
+
 def report_worker(group: ProcessGroup, tensors: list[torch.Tensor]) -> list[dict[str, Any]]:
     """What each process sees of its environment, in rank order."""
     here = {
@@ -109,6 +124,7 @@ def report_worker(group: ProcessGroup, tensors: list[torch.Tensor]) -> list[dict
         "threads": torch.get_num_threads(),
         "interrupt": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
         "random": [float(torch.rand(1)), float(np.random.rand())],  # noqa: NPY002
+        "listening": listening(),
         "tensors": float(sum(tensor.sum() for tensor in tensors)),
     }
     return group.gather_object(here)

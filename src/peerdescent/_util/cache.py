@@ -10,6 +10,8 @@ from pathlib import Path
 
 import platformdirs
 
+from peerdescent._util.owned_folders import OwnedFolder
+
 
 def cache_place() -> Path:
     """Return the path of the cache, $PEERDESCENT_CACHE or the user's cache folder, without creating it."""
@@ -24,7 +26,7 @@ def cache_folder() -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError:
-        return Path(_temporary_folder().name)
+        return _temporary_folder().path
 
 
 def private_cache(name: str) -> Path:
@@ -63,6 +65,6 @@ def read_own_file(path: Path) -> bytes:
 
 
 @functools.cache
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+def _temporary_folder() -> OwnedFolder:
     """Return a folder of this process, removed at its exit, for machines where the cache cannot be written."""
-    return tempfile.TemporaryDirectory(prefix="peerdescent-")
+    return OwnedFolder(Path(tempfile.gettempdir()), "cache")

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from peerdescent._util.byte_units import human_bytes
+from peerdescent._util.validation import shortened
+from peerdescent.errors import InputError
+
 KILO = 1024
 MEMINFO, CGROUPS, SYSTEM = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
@@ -13,6 +17,22 @@ def available_memory() -> int | None:
     """Return the bytes that can be taken without swapping, or None if the system does not say."""
     known = [size for size in (_of_machine(), *_of_cgroups()) if size is not None]
     return min(known, default=None)
+
+
+def check_fits(what: str, size: int) -> None:
+    """Refuse to make something of so many bytes if they are not free.
+
+    >>> check_fits("quadratic with 10 agents and dimension 1,000,000", 8 * 10**13)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    peerdescent.errors.InputError: quadratic with 10 agents and dimension 1,000,000 needs about 80.0 TB for ...
+    """
+    free = available_memory()
+    if free is not None and size > free:
+        raise InputError(
+            f"{shortened(what)} needs about {human_bytes(size)} for its data, and {human_bytes(free)} of memory are "
+            "free: choose fewer agents, or smaller options of the problem."
+        )
 
 
 def _of_machine() -> int | None:

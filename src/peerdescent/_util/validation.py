@@ -11,6 +11,9 @@ from typing import Any
 
 from peerdescent.errors import InputError
 
+PER_CORE, LEAST_LIMIT = 8, 64
+"""How many threads or processes per core are allowed, and how many on any machine."""
+
 
 def seconds_from_environment(variable: str, default: float) -> float:
     """Return the number of seconds in an environment variable, or `default` if the variable is not set."""
@@ -90,23 +93,6 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
-def check_memory(what: str, numbers: int) -> None:
-    """Refuse arrays of so many float64 numbers if this machine cannot hold them.
-
-    >>> check_memory("10 agents and dimension 1,000,000,000,000", 10**13)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    peerdescent.errors.InputError: 10 agents and dimension 1,000,000,000,000 need 80,000 GB of memory, ...
-    """
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 8 * numbers > available:
-        needed, present = f"{8 * numbers // 10**9:,}", f"{available // 10**9:,}"
-        raise InputError(
-            f"{shortened(what)} need {shortened(needed)} GB of memory, and this machine has {present}; choose smaller "
-            "numbers."
-        )
-
-
 def shortened(text: str, length: int = 100) -> str:
     """Return a text that fits into a sentence, its middle left out if it is long.
 
@@ -115,6 +101,21 @@ def shortened(text: str, length: int = 100) -> str:
     """
     half = (length - 1) // 2
     return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
+
+
+def check_for_machine(name: str, count: int) -> None:
+    """Refuse a number of threads or processes that no machine of this size can carry.
+
+    >>> check_for_machine("threads", 10**6)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    peerdescent.errors.InputError: threads is 1000000, expected at most ... on this machine with ... CPU core...
+    """
+    cores = os.cpu_count() or 1
+    limit = max(LEAST_LIMIT, PER_CORE * cores)
+    if count > limit:
+        plural = "s" * (cores != 1)
+        raise InputError(f"{name} is {count}, expected at most {limit} on this machine with {cores} CPU core{plural}.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from peerdescent._util.signals import terminable
 from peerdescent._version import __version__
 from peerdescent.cli import data, explain, initialize, listing, report, reproduce, run, tune
-from peerdescent.errors import InputError, PeerdescentError
+from peerdescent.errors import InputError, PeerdescentError, StoppedError
+
+
+class _Interruption(Exception):
+    """Carries KeyboardInterrupt past typer, which would end the program without a word."""
+
+    def __init__(self, stop: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.stop = stop
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise _Interruption(stop) from None
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="peerdescent",
     help="Train one model on many agents without a central server.",
     epilog="Start with: peerdescent compare quickstart",
@@ -59,7 +80,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows ? in their place
     try:
-        code = app(prog_name="peerdescent", standalone_mode=False)
+        with terminable():
+            code = app(prog_name="peerdescent", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except PeerdescentError as error:
         _fail(str(error), error.exit_code)
@@ -74,8 +96,18 @@ def main() -> None:
         if not (reason := _too_large(error)):
             raise
         _fail(reason, InputError.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        _fail("stopped; continue the run with --resume.", 130)
+    except _Interruption as interruption:
+        _end_stopped(interruption.stop)
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        _end_stopped(stop)
+
+
+def _end_stopped(stop: BaseException) -> None:
+    """One line says where the run has stopped and how to go on; of several processes, one says it."""
+    code = stop.exit_code if isinstance(stop, StoppedError) else 130
+    if os.environ.get("RANK", "0") != "0":
+        sys.exit(code)
+    _fail(str(stop) or "stopped.", code)
 
 
 def _too_large(error: Exception) -> str:

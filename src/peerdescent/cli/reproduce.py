@@ -10,6 +10,7 @@ import typer
 
 from peerdescent._util.validation import check_integer
 from peerdescent.cli import flags
+from peerdescent.cli.stopping import explained
 from peerdescent.errors import InputError
 
 
@@ -55,4 +56,5 @@ def reproduce(
     from peerdescent.reproduce.execution import execute
 
     console = Console(quiet=quiet, highlight=False)
-    console.print(f"report: {execute(what, seeds, reading, budget, out, jobs, console)}")
+    with explained(lambda: "the same command continues."):
+        console.print(f"report: {execute(what, seeds, reading, budget, out, jobs, console)}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from peerdescent.cli import flags
+from peerdescent.cli.stopping import explained, resume_command
 from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.errors import InputError
 
@@ -73,7 +75,8 @@ def _execute(given: dict[str, Any], together: bool) -> None:
         _fetch_data(experiment, display)
         plans = resolve(experiment)
         display.introduce(experiment, plans, given["strict"])
-        with display.progress():
+        advice = partial(resume_command, "compare" if together else "run", folder, options.workers)
+        with explained(advice), display.progress():
             outcomes = execute(experiment, replace(options, out=folder), together, display.callbacks_for, group, plans)
         if group is None or group.is_rank_zero:
             display.conclude(outcomes, folder, given["as_json"])

@@ -14,6 +14,7 @@ import typer
 
 from peerdescent._util.validation import check_integer
 from peerdescent.cli import flags
+from peerdescent.cli.stopping import explained
 from peerdescent.errors import DivergedError
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def _execute(experiment: Experiment, given: dict[str, Any], budget: Budget, jobs
         from peerdescent.data.fetch import fetch
 
         fetch("mnist", announce=display.print)  # once, before all workers want it
-    with _progress(display.console, silent) as bar:
+    again = f"the same command with --out {shlex.quote(str(out))} --resume continues."
+    with explained(lambda: again), _progress(display.console, silent) as bar:
         tuning = search(experiment, out, budget, jobs, given["resume"], given["overwrite"], _stages(bar))
     command = shlex.join(["peerdescent", *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite"))])
     report.write_report(tuning, out, command)

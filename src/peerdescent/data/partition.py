@@ -8,7 +8,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerdescent._util.validation import check_integer, check_memory, described
+from peerdescent._util.memory import check_fits
+from peerdescent._util.validation import check_integer, described
 from peerdescent.data.randomness import stream
 from peerdescent.errors import InputError
 
@@ -52,7 +53,7 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
     kind, concentration = _parse(how)
     known = _labels(labels, kind)
     total = check_integer("the number of samples", labels, 1) if known is None else len(known)
-    check_memory("so many samples", total)
+    check_fits(f"a partition of {total:,} samples", 8 * total)
     agents = check_integer("agents", agents, 1)
     if agents > total:
         raise InputError(

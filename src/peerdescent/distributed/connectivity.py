@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Sequence
@@ -25,20 +24,20 @@ def check_connectivity(group: ProcessGroup, rendezvous_host: str, timeout: timed
     """
     end, address = time.monotonic() + timeout.total_seconds(), address_towards(rendezvous_host)
     with socket.create_server((address, 0), family=family_of(address), backlog=group.size) as listener:  # never accepts
-        group.store.set(f"listener/{group.rank}", json.dumps([address, listener.getsockname()[1]]))
+        group.entries.set(f"listener/{group.rank}", [address, listener.getsockname()[1]])
         try:
             for peer in range(group.rank + 1, group.size):
                 _connect_once(group, peer, end)
         except PeerdescentError as error:
             group.record_failure(error)
             raise
-        group.store.set(f"connected/{group.rank}", "")
+        group.entries.set(f"connected/{group.rank}", True)
         _wait_for_keys(group, [f"connected/{rank}" for rank in range(group.size)], end + SLACK)
 
 
 def _connect_once(group: ProcessGroup, peer: int, end: float) -> None:
     _wait_for_keys(group, [f"listener/{peer}"], end)
-    host, port = json.loads(group.store.get(f"listener/{peer}"))
+    host, port = group.entries.get(f"listener/{peer}")
     begin, reason = time.monotonic(), "no answer"
     while True:
         try:
@@ -57,7 +56,7 @@ def _connect_once(group: ProcessGroup, peer: int, end: float) -> None:
 
 def _wait_for_keys(group: ProcessGroup, keys: Sequence[str], end: float) -> None:
     """Return when the store has these keys; raises the error that another process ended with instead."""
-    while absent := [key for key in keys if not group.store.check([key])]:
+    while absent := [key for key in keys if group.entries.find(key) is None]:
         group.raise_failure()
         if time.monotonic() > end:
             ranks = [int(key.partition("/")[2]) for key in absent]

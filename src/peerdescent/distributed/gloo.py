@@ -12,6 +12,9 @@ Facts that the code relies on, and what follows from each:
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from datetime import timedelta
 
 import torch
@@ -21,6 +24,24 @@ CONNECT_TIMEOUT = timedelta(seconds=30)
 """How long the processes of a run may take to find each other and to connect."""
 WAIT_TIMEOUT = timedelta(days=365)
 """For every send and receive: practically none."""
+INTERFACE = "GLOO_SOCKET_IFNAME"
+
+
+@contextlib.contextmanager
+def gloo_interface(name: str | None) -> Iterator[None]:
+    """Gloo listens on this interface if it is started meanwhile; torch offers no other way to say so."""
+    if name is None:
+        yield
+        return
+    before = os.environ.get(INTERFACE)
+    os.environ[INTERFACE] = name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[INTERFACE]
+        else:
+            os.environ[INTERFACE] = before
 
 
 class GlooChannel:

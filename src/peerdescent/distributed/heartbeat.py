@@ -11,17 +11,15 @@ Processes are identified by their initial rank, whatever rank they have in the c
 
 from __future__ import annotations
 
-import contextlib
-import json
 import selectors
-import socket
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from peerdescent._util.validation import seconds_from_environment
+from peerdescent.distributed.connection import Challenge, Connection
 
 INTERVAL = 0.5
 """Seconds between heartbeats."""
@@ -38,6 +36,8 @@ Waiting = tuple[int, float]
 """The rank of the process waited for, and for how many seconds."""
 CLOSED, LEFT = "its connection closed", "it has left"
 """Why a process is lost that has not missed heartbeats."""
+Source = Connection | Challenge | None
+"""What the thread reads from; None is the socket at which the server listens."""
 
 
 class Membership(NamedTuple):
@@ -109,15 +109,22 @@ class Heartbeat(ABC):
         due = 0.0
         while not self._closing:
             for key, _ in self._selector.select(POLL_INTERVAL):
-                self._on_message(key.data)
+                try:
+                    self._on_message(key.data)
+                except Exception as error:  # whatever one connection sends, the others go on
+                    self._on_invalid(key.data, error)
             now = time.monotonic()
             if now >= due:
                 self._beat(now)
                 due = now + INTERVAL
 
     @abstractmethod
-    def _on_message(self, connection: Connection | None) -> None:
-        """Read from a connection; None is the listening socket, where a new connection arrives."""
+    def _on_message(self, source: Source) -> None:
+        """Read from a source that has something to read."""
+
+    @abstractmethod
+    def _on_invalid(self, source: Source, error: Exception) -> None:
+        """What a source has sent could not be processed."""
 
     @abstractmethod
     def _beat(self, now: float) -> None:
@@ -128,27 +135,3 @@ class Heartbeat(ABC):
             self.lost.update(reasons)
             self._changed.notify_all()
         self.interrupt()
-
-
-class Connection:
-    """A socket that carries JSON messages, one per line."""
-
-    def __init__(self, sock: socket.socket, rank: int = -1) -> None:
-        self.sock, self.rank, self.last_received = sock, rank, time.monotonic()
-        self._rest, self._lock = b"", threading.Lock()
-
-    def send(self, **message: Any) -> None:
-        """Send a message; if the other side is gone, `receive` finds out."""
-        with self._lock, contextlib.suppress(OSError):
-            self.sock.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self) -> list[dict[str, Any]] | None:
-        """The messages that have arrived; None at the end of the connection."""
-        try:
-            data = self.sock.recv(65536)
-            *complete, self._rest = (self._rest + data).split(b"\n")
-            messages = [dict(json.loads(text)) for text in complete]
-        except (OSError, ValueError, TypeError):
-            return None
-        self.last_received = time.monotonic()
-        return messages if data else None

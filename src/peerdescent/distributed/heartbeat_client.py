@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import selectors
-import socket
+import time
 
-from torch.distributed.distributed_c10d import Store
-
+from peerdescent.distributed.connection import Connection, RejectedError, connect
 from peerdescent.distributed.gloo import reason_of
 from peerdescent.distributed.heartbeat import (
     CLOSED,
     CONNECT_SECONDS,
     LEFT,
-    Connection,
+    POLL_INTERVAL,
     Heartbeat,
     Membership,
     SnapshotId,
+    Source,
     missed,
 )
+from peerdescent.distributed.signed_store import SignedStore
 from peerdescent.errors import PeerdescentError, PeerLostError
 
 
@@ -28,27 +28,18 @@ class HeartbeatClient(Heartbeat):
     Args:
         rank: the rank of this process.
         size: how many processes there are.
-        store: where rank 0 publishes the address to connect to.
+        entries: where rank 0 publishes the address to connect to; its key is that of the session.
     """
 
-    def __init__(self, rank: int, size: int, store: Store) -> None:
+    def __init__(self, rank: int, size: int, entries: SignedStore) -> None:
         super().__init__(rank, size)
         try:
-            address = json.loads(store.get("heartbeat"))
+            host, port = entries.get("heartbeat")
         except RuntimeError as error:
             raise PeerdescentError(f"process 0 did not publish its heartbeat address ({reason_of(error)}).") from error
-        try:
-            sock = socket.create_connection((address["host"], address["port"]), timeout=CONNECT_SECONDS)
-        except OSError as error:
-            raise PeerdescentError(
-                f"process 0 cannot be reached at {address['host']} port {address['port']} ({error}): check the network "
-                "and open ports between the hosts."
-            ) from error
-        sock.settimeout(None)
-        self._connection = Connection(sock, 0)
-        self._connection.send(token=address["token"], rank=rank)
+        self._connection = _connect((host, port), rank, entries.key)
         self._server_left = False
-        self._selector.register(sock, selectors.EVENT_READ, self._connection)
+        self._selector.register(self._connection.sock, selectors.EVENT_READ, self._connection)
         self._thread.start()
 
     def regroup(self, snapshot_id: SnapshotId) -> Membership:
@@ -68,7 +59,7 @@ class HeartbeatClient(Heartbeat):
             self._connection.send(goodbye=True)
         self._connection.sock.close()
 
-    def _on_message(self, connection: Connection | None) -> None:
+    def _on_message(self, source: Source) -> None:
         messages = self._connection.receive()
         for message in messages or []:
             if "lost" in message:
@@ -86,6 +77,9 @@ class HeartbeatClient(Heartbeat):
         if messages is None:
             self._on_end()
 
+    def _on_invalid(self, source: Source, error: Exception) -> None:
+        self._on_end()
+
     def _on_end(self) -> None:
         self._selector.unregister(self._connection.sock)
         if self._server_left:
@@ -100,3 +94,19 @@ class HeartbeatClient(Heartbeat):
         quiet = now - self._connection.last_received
         if self.timeout is not None and quiet > self.timeout and 0 not in self.lost:
             self._record_lost({0: missed(quiet)})
+
+
+def _connect(address: tuple[str, int], rank: int, key: bytes) -> Connection:
+    """Connect to rank 0. If strangers crowd its port, it may close a connection early: then again."""
+    end = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            return connect(address, rank, key, max(0.1, end - time.monotonic()))
+        except (OSError, RejectedError) as error:
+            if isinstance(error, OSError) or time.monotonic() > end:
+                reason = str(error) or "it closes the connection"
+                raise PeerdescentError(
+                    f"process 0 cannot be reached at {address[0]} port {address[1]} ({reason}): check the network "
+                    "and open ports between the hosts."
+                ) from error
+        time.sleep(POLL_INTERVAL)

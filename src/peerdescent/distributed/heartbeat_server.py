@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import secrets
 import selectors
 import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch.distributed.distributed_c10d import Store
-
+from peerdescent.distributed.connection import Challenge, Connection, RejectedError
 from peerdescent.distributed.heartbeat import (
     CLOSED,
     CONNECT_SECONDS,
@@ -20,18 +17,24 @@ from peerdescent.distributed.heartbeat import (
     LEFT,
     POLL_INTERVAL,
     STRAGGLER_AFTER,
-    Connection,
     Heartbeat,
     Membership,
     SnapshotId,
+    Source,
     Waiting,
     missed,
 )
+from peerdescent.distributed.signed_store import SignedStore
 from peerdescent.distributed.sockets import address_towards, family_of
 from peerdescent.errors import PeerdescentError
 
 RECENT = 4 * INTERVAL
 """Seconds for which the content of a heartbeat counts."""
+HANDSHAKE_SECONDS = 10.0
+"""Seconds that a new connection has to prove that it belongs to the run."""
+MAX_UNPROVED = 64
+"""New connections that have not proved it yet; beyond it, and twice the number of processes, the oldest is closed."""
+INVALID = "it sent an invalid message"
 
 
 class HeartbeatServer(Heartbeat):
@@ -39,18 +42,19 @@ class HeartbeatServer(Heartbeat):
 
     Args:
         hosts: where every process runs, in words.
-        store: where the others look up the address to connect to.
+        entries: where the others look up the address to connect to; its key is that of the session.
         host: the rendezvous host; the server listens on the interface that leads there.
         check: called while waiting for the others to connect; it may raise.
     """
 
-    def __init__(self, hosts: Sequence[str], store: Store, host: str, check: Callable[[], None]) -> None:
+    def __init__(self, hosts: Sequence[str], entries: SignedStore, host: str, check: Callable[[], None]) -> None:
         size = len(hosts)
         super().__init__(0, size)
         address = address_towards(host)
-        self._listener = socket.create_server((address, 0), family=family_of(address), backlog=size)
+        self._listener = socket.create_server((address, 0), family=family_of(address), backlog=socket.SOMAXCONN)
         self._listener.setblocking(False)  # a client may be gone before its connection is accepted
-        self._token = secrets.token_hex(16)
+        self._key, self._size = entries.key, size
+        self._unproved: list[Challenge] = []
         self._connections: dict[int, Connection] = {}
         self._left: set[int] = set()
         self._waits: dict[int, Waiting] = {}
@@ -59,23 +63,23 @@ class HeartbeatServer(Heartbeat):
         self._next_note: dict[int, float] = {}
         self._regrouping_since: float | None = None
         self._selector.register(self._listener, selectors.EVENT_READ, None)
-        published = {"host": address, "port": self._listener.getsockname()[1], "token": self._token}
+        port = self._listener.getsockname()[1]
         self._thread.start()
-        store.set("heartbeat", json.dumps(published))
         try:
-            self._wait_for_clients(hosts, published, check)
+            entries.set("heartbeat", [address, port])
+            self._wait_for_clients(hosts, f"{address} port {port}", check)
         except BaseException:
             self.close(clean=False)
             raise
 
-    def _wait_for_clients(self, hosts: Sequence[str], published: dict[str, Any], check: Callable[[], None]) -> None:
+    def _wait_for_clients(self, hosts: Sequence[str], address: str, check: Callable[[], None]) -> None:
         end = time.monotonic() + CONNECT_SECONDS
         while absent := [rank for rank in range(1, len(hosts)) if rank not in self._connections]:
             check()
             if time.monotonic() > end:
                 names = " and ".join(f"process {rank} on {hosts[rank]}" for rank in absent)
                 raise PeerdescentError(
-                    f"{names} did not reach process 0 at {published['host']} port {published['port']} within "
+                    f"{names} did not reach process 0 at {address} within "
                     f"{CONNECT_SECONDS:.0f} s: check the network and open ports between the hosts."
                 )
             time.sleep(POLL_INTERVAL / 5)
@@ -102,8 +106,9 @@ class HeartbeatServer(Heartbeat):
         super().close(clean)
         if clean:
             self._send_all(goodbye=True)
-        for connection in self._connections.values():
-            connection.sock.close()
+        sockets = [each.sock for each in self._connections.values()] + [each.sock for each in self._unproved]
+        for sock in sockets:
+            sock.close()
         self._listener.close()
 
     def _alive(self) -> set[int]:
@@ -120,26 +125,67 @@ class HeartbeatServer(Heartbeat):
             self._send_all(interrupt=self.epoch)
             self.interrupt()
 
-    def _on_message(self, connection: Connection | None) -> None:
-        if connection is None:
-            with contextlib.suppress(OSError):
-                new = Connection(self._listener.accept()[0])
-                self._selector.register(new.sock, selectors.EVENT_READ, new)
+    def _on_message(self, source: Source) -> None:
+        if source is None:
+            self._accept()
+        elif isinstance(source, Challenge):
+            self._prove(source)
+        else:
+            messages = source.receive()
+            for message in messages or []:
+                self._handle(source, message)
+            if messages is None:
+                self._disconnect(source)
+
+    def _on_invalid(self, source: Source, error: Exception) -> None:
+        if isinstance(source, Connection):  # a process of the run, but perhaps of another version
+            self._disconnect(source, INVALID)
+        elif source is not None:
+            self._reject(source)
+
+    def _accept(self) -> None:
+        """Challenge a new connection; of too many that prove nothing the oldest is closed."""
+        with contextlib.suppress(OSError):
+            sock = self._listener.accept()[0]
+            try:
+                challenge = Challenge(sock, self._key)
+            except OSError:
+                sock.close()
+                return
+            self._unproved.append(challenge)
+            self._selector.register(sock, selectors.EVENT_READ, challenge)
+        if len(self._unproved) > max(MAX_UNPROVED, 2 * self._size):
+            self._reject(self._unproved[0])
+
+    def _prove(self, challenge: Challenge) -> None:
+        """Admit a connection that knows the token, as the process of its rank, once."""
+        try:
+            connection = challenge.receive()
+        except BlockingIOError:
             return
-        messages = connection.receive()
-        for message in messages or []:
-            self._handle(connection, message)
-        if messages is None or (messages and connection.rank < 0):  # it ended, or it did not give the token
-            self._disconnect(connection)
+        except (OSError, RejectedError):
+            self._reject(challenge)
+            return
+        if connection is None:
+            return
+        rank = connection.rank
+        with self._changed:
+            if not 0 < rank < self._size or rank in self._connections or rank in self.lost or rank in self._left:
+                self._reject(challenge)
+                return
+            self._unproved.remove(challenge)
+            self._selector.modify(connection.sock, selectors.EVENT_READ, connection)
+            self._connections[rank] = connection
+            self._changed.notify_all()
+
+    def _reject(self, challenge: Challenge) -> None:
+        self._unproved.remove(challenge)
+        self._selector.unregister(challenge.sock)
+        challenge.sock.close()
 
     def _handle(self, connection: Connection, message: dict[str, Any]) -> None:
         with self._changed:
-            if connection.rank < 0 and message.get("token") == self._token:
-                connection.rank = int(message["rank"])
-                self._connections[connection.rank] = connection
-            elif connection.rank < 0:
-                return
-            elif "goodbye" in message:
+            if "goodbye" in message:
                 self._left.add(connection.rank)
             elif "waiting" in message:
                 self._waits.pop(connection.rank, None)
@@ -161,6 +207,8 @@ class HeartbeatServer(Heartbeat):
             self._record_lost({rank: reason})
 
     def _beat(self, now: float) -> None:
+        for challenge in [each for each in self._unproved if now - each.since > HANDSHAKE_SECONDS]:
+            self._reject(challenge)
         for connection in list(self._connections.values()):
             quiet = now - connection.last_received
             if self.timeout is not None and quiet > self.timeout:

@@ -14,16 +14,18 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
+from peerdescent._util.validation import check_for_machine
+from peerdescent.distributed.authentication import Token, random_token
 from peerdescent.distributed.faults import Faults, with_restarts
 from peerdescent.distributed.gloo import CONNECT_TIMEOUT
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun
+from peerdescent.distributed.rendezvous import LOCALHOST, join, join_torchrun, local_store
 from peerdescent.distributed.shared_memory import shared_memory_folder
 from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.distributed.worker_process import Environment, prepare_worker, start_worker
-from peerdescent.errors import DivergedError, InputError, PeerdescentError, PeerLostError, RankError
+from peerdescent.errors import DivergedError, InputError, PeerdescentError, PeerLostError, RankError, StoppedError
 
 EXIT_TIMEOUT = 5.0
 """Seconds that a worker has to exit by itself after the run."""
@@ -31,6 +33,7 @@ RANK_ZERO_TIMEOUT = 30.0
 """Seconds that rank 0 has to report what went wrong."""
 LOCAL_JOIN_TIMEOUT = timedelta(minutes=10)
 """Many interpreters start slowly on few cores, and here a worker that dies is noticed at once."""
+STOPPED_CODE = 128 + signal.SIGINT
 Job = Callable[..., object]
 T = TypeVar("T")
 
@@ -52,6 +55,7 @@ def launch(
     >>> launch(lambda group, attempt: (group.size, attempt), print, (), 1, Faults())
     (1, 0)
     """
+    check_for_machine("workers", workers)
     if workers == 1:
         return rank_zero(ProcessGroup.single(), 0)
     return with_restarts(faults, lambda attempt: _launch_once(rank_zero, job, arguments, workers, attempt))
@@ -70,12 +74,12 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[ProcessGroup]:
 
     The job and its arguments are pickled. This process must do the same operations in the same order.
     """
-    store = TCPStore(LOCALHOST, 0, is_master=True, wait_for_workers=False, timeout=CONNECT_TIMEOUT)
+    store, token = local_store(), random_token()
     started: list[BaseProcess] = []
     with shared_memory_folder() as memory, _ended(started):
         for rank in range(1, count):
-            started.append(_start(rank, count, store.port, memory, job, arguments))
-        with joined(join(store, 0, count, LOCAL_JOIN_TIMEOUT, lambda: _check_alive(started))) as group:
+            started.append(_start(rank, count, store.port, token, memory, job, arguments))
+        with joined(join(store, 0, count, token, LOCAL_JOIN_TIMEOUT, lambda: _check_alive(started))) as group:
             group.shared_folder = memory
             yield group
         for rank, child in enumerate(started, 1):
@@ -84,9 +88,11 @@ def workers(count: int, job: Job, *arguments: Any) -> Iterator[ProcessGroup]:
             child.join(EXIT_TIMEOUT)
 
 
-def _start(rank: int, count: int, port: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]) -> BaseProcess:
+def _start(
+    rank: int, count: int, port: int, token: Token, memory: Path | None, job: Job, arguments: tuple[Any, ...]
+) -> BaseProcess:
     try:
-        return start_worker(_work, Environment(), rank, count, port, memory, job, arguments)
+        return start_worker(_work, Environment(), rank, count, port, token, memory, job, arguments)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InputError(
             f"the job cannot be sent to other processes ({error}): define everything it uses at the top level of a "
@@ -102,9 +108,6 @@ def _ended(started: list[BaseProcess]) -> Iterator[None]:
     finally:
         for child in started:
             if child.is_alive():
-                child.terminate()
-                child.join(EXIT_TIMEOUT)
-            if child.is_alive():  # a stopped process does not react to SIGTERM
                 child.kill()
                 child.join()
 
@@ -116,6 +119,9 @@ def joined(group: ProcessGroup) -> Iterator[ProcessGroup]:
     try:
         yield group
         clean = True
+    except StoppedError:
+        clean = True  # all processes end with it
+        raise
     except PeerLostError as error:
         if not group.cut_off:
             group.raise_failure()  # it tells why the other process ended
@@ -123,6 +129,11 @@ def joined(group: ProcessGroup) -> Iterator[ProcessGroup]:
     except PeerdescentError as error:
         group.record_failure(error)
         clean = isinstance(error, DivergedError)  # all processes end with it
+        raise
+    except KeyboardInterrupt:
+        failure = PeerdescentError("it was stopped.")
+        failure.exit_code = STOPPED_CODE
+        group.record_failure(failure)
         raise
     except BaseException as error:
         group.record_failure(PeerdescentError(f"{type(error).__name__}: {error}"))
@@ -150,18 +161,23 @@ def torchrun() -> Iterator[ProcessGroup | None]:
         if not group.is_rank_zero and (isinstance(error, RankError) or not group.abandoned):
             _exit_after_rank_zero(group, error.exit_code)
         raise
+    except StoppedError as error:
+        if not group.is_rank_zero:
+            _exit_after_rank_zero(group, error.exit_code)
+        raise
     finally:
         if group.is_rank_zero:
             with contextlib.suppress(RuntimeError):
-                group.store.set("ended", "")
+                group.entries.set("ended", True)
 
 
 def _exit_after_rank_zero(group: ProcessGroup, code: int) -> NoReturn:
     """Exit once rank 0 has: torchrun stops all processes as soon as one fails, and rank 0 must report the error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
     end = time.monotonic() + RANK_ZERO_TIMEOUT
     with contextlib.suppress(RuntimeError):
-        while time.monotonic() < end and not group.store.check(["ended"]):
+        while time.monotonic() < end and group.entries.find("ended") is None:
             time.sleep(0.05)
         time.sleep(1)  # rank 0 prints after it has left the group
     os._exit(code)
@@ -175,14 +191,24 @@ def _check_alive(started: list[BaseProcess]) -> None:
 
 
 def _work(
-    _: Environment, rank: int, count: int, port: int, memory: Path | None, job: Job, arguments: tuple[Any, ...]
+    _: Environment,
+    rank: int,
+    count: int,
+    port: int,
+    token: Token,
+    memory: Path | None,
+    job: Job,
+    arguments: tuple[Any, ...],
 ) -> None:
     prepare_worker()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all processes of a job, the parent stops them together
     warnings.simplefilter("ignore")  # the parent shows them
     try:
         store = TCPStore(LOCALHOST, port, is_master=False, timeout=CONNECT_TIMEOUT)
-        with joined(join(store, rank, count, LOCAL_JOIN_TIMEOUT)) as group:
+        with joined(join(store, rank, count, token, LOCAL_JOIN_TIMEOUT)) as group:
             group.shared_folder = memory
             job(group, *arguments)
-    except PeerdescentError as error:
+    except (PeerdescentError, StoppedError) as error:
         os._exit(error.exit_code)  # rank 0 finds the message in the store
+    except DistError:  # the parent serves the store, and has ended
+        os._exit(PeerdescentError.exit_code)

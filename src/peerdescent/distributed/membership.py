@@ -11,11 +11,12 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from peerdescent.distributed.exchange import Traffic
-from peerdescent.distributed.gloo import CONNECT_TIMEOUT, reason_of
+from peerdescent.distributed.gloo import CONNECT_TIMEOUT, gloo_interface, reason_of
 from peerdescent.distributed.heartbeat import CLOSED, LEFT, Heartbeat, SnapshotId, heartbeat_timeout
 from peerdescent.distributed.p2p import ACK, PointToPoint
 from peerdescent.distributed.reporting import Reporting
-from peerdescent.distributed.sockets import SocketId, open_sockets, shut_down
+from peerdescent.distributed.signed_store import SignedStore
+from peerdescent.distributed.sockets import SocketId, loopback, open_sockets, shut_down
 from peerdescent.errors import PeerLostError
 
 NAMING_TIMEOUT = 2.0
@@ -28,27 +29,32 @@ class MembershipTracking(Reporting):
     Processes keep their initial rank as a name: `members` are the initial ranks of the current group, in rank order.
     """
 
-    def __init__(self, rank: int, size: int, store: Store, hosts: tuple[str, ...], heartbeat: Heartbeat | None) -> None:
-        self.rank, self.size, self.store, self.hosts = rank, size, store, hosts
+    def __init__(
+        self, rank: int, size: int, entries: SignedStore, hosts: tuple[str, ...], heartbeat: Heartbeat | None
+    ) -> None:
+        self.rank, self.size, self.entries, self.hosts = rank, size, entries, hosts
         self.initial_hosts = hosts
         self.members = tuple(range(size))
         self.agents: dict[int, str] = {}
         """The agents that a process hosts, in words, by its initial rank."""
         self.epoch = 0
         """How often the processes have regrouped."""
+        self.on_loopback = False
+        """Whether all processes are on this machine, and no other may connect to them."""
         self.traffic = Traffic()
         self.p2p = PointToPoint(self.traffic)
         self._tags: Iterator[int] = itertools.count(ACK + 1)
         self._sockets: set[SocketId] = set()
         self._interrupted = threading.Event()
-        self._store_port = _port(store)
+        self._store_port = _port(entries.store)
         self._heartbeat = heartbeat
 
     def connect(self) -> None:
         """Open the connections to all members, which are known already."""
-        scope, before = PrefixStore(f"group-{self.epoch}", self.store), open_sockets()
+        scope, before = PrefixStore(f"group-{self.epoch}", self.entries.store), open_sockets()
         # The timeout is for connecting only: every wait has its own.
-        dist.init_process_group("gloo", store=scope, rank=self.rank, world_size=self.size, timeout=CONNECT_TIMEOUT)
+        with gloo_interface(loopback() if self.on_loopback else None):
+            dist.init_process_group("gloo", store=scope, rank=self.rank, world_size=self.size, timeout=CONNECT_TIMEOUT)
         self._sockets = open_sockets() - before
         if self._heartbeat is not None and self._heartbeat.lost_members:  # lost before there were sockets to shut down
             self.interrupt()

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import torch.distributed as dist
 from torch.distributed import HashStore  # type: ignore[attr-defined]
-from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.distributed_c10d import PrefixStore
 
 from peerdescent.distributed.collectives import Collectives
 from peerdescent.distributed.heartbeat import Heartbeat
 from peerdescent.distributed.membership import MembershipTracking
 from peerdescent.distributed.reporting import notify_user
 from peerdescent.distributed.shared_memory import SharedMemory
+from peerdescent.distributed.signed_store import SignedStore
 
 
 class ProcessGroup(Collectives, MembershipTracking):
@@ -26,15 +27,15 @@ class ProcessGroup(Collectives, MembershipTracking):
     Args:
         rank: of this process.
         size: how many processes there are.
-        store: shared by all of them.
+        entries: shared by all of them.
         hosts: where each process runs, in words.
         heartbeat: finds out which processes are lost; None for a group that ends with the first loss.
     """
 
     def __init__(
-        self, rank: int, size: int, store: Store, hosts: Sequence[str], heartbeat: Heartbeat | None = None
+        self, rank: int, size: int, entries: SignedStore, hosts: Sequence[str], heartbeat: Heartbeat | None = None
     ) -> None:
-        super().__init__(rank, size, store, tuple(hosts), heartbeat)
+        super().__init__(rank, size, entries, tuple(hosts), heartbeat)
         self.shared_folder: Path | None = None
         """A folder in memory that all processes see; None if they are on several machines."""
         if heartbeat is not None:
@@ -44,7 +45,7 @@ class ProcessGroup(Collectives, MembershipTracking):
     @classmethod
     def single(cls) -> ProcessGroup:
         """One process that hosts all agents."""
-        return cls(0, 1, HashStore(), ("this machine",))
+        return cls(0, 1, SignedStore(HashStore()), ("this machine",))
 
     def tag(self) -> int:
         """A tag that no other exchange of this run has."""
@@ -81,5 +82,5 @@ def default_process_group() -> ProcessGroup:
         store.set(f"host/{rank}", socket.gethostname())
         hosts = [store.get(f"host/{peer}").decode() for peer in range(size)]
         _known.clear()  # a process group that was destroyed may have had the same id
-        _known[id(processes)] = ProcessGroup(rank, size, store, hosts)
+        _known[id(processes)] = ProcessGroup(rank, size, SignedStore(store), hosts)
     return _known[id(processes)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import json
+import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -11,14 +12,18 @@ from datetime import timedelta
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
+from peerdescent.distributed.authentication import Token
 from peerdescent.distributed.connectivity import check_connectivity
 from peerdescent.distributed.gloo import CONNECT_TIMEOUT, reason_of
 from peerdescent.distributed.heartbeat import Heartbeat
 from peerdescent.distributed.heartbeat_client import HeartbeatClient
 from peerdescent.distributed.heartbeat_server import HeartbeatServer
 from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.distributed.signed_store import SignedStore
 from peerdescent.distributed.sockets import address_towards
-from peerdescent.errors import InputError, PeerdescentError, PeerLostError
+from peerdescent.distributed.token_agreement import check_same_token, publish_fingerprint, shared_token
+from peerdescent.distributed.torchrun import torchrun_environment
+from peerdescent.errors import PeerdescentError, PeerLostError
 
 LOCALHOST = "127.0.0.1"
 
@@ -28,20 +33,28 @@ def join_torchrun() -> ProcessGroup:
 
     Each attempt of `torchrun --max-restarts` has its own prefix in the store: keys of the previous one are stale.
     """
-    host = os.environ["MASTER_ADDR"]
-    try:
-        rank, size, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
-    except ValueError:
-        raise InputError("RANK, WORLD_SIZE and MASTER_PORT must be whole numbers: let torchrun set them.") from None
-    serves_store = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # else torchrun itself does
+    given = torchrun_environment()
+    rank, host, port = given.rank, given.host, given.port
+    serves_store = rank == 0 and not given.agent_store
     if not serves_store:
         _wait_for_port(host, port)  # torch would retry for longer, and print pages
     try:
         store = TCPStore(host, port, is_master=serves_store, wait_for_workers=False, timeout=CONNECT_TIMEOUT)
     except RuntimeError as error:
         raise PeerdescentError(f"the rendezvous address {host}:{port} cannot be used: {reason_of(error)}.") from error
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return join(PrefixStore(f"attempt-{attempt}", store), rank, size, host=host)
+    scope = PrefixStore(f"attempt-{given.restarts}", store)
+    with shared_token(scope, rank, given.size, given.one_host) as token:
+        return join(scope, rank, given.size, token, host=host)
+
+
+def local_store() -> TCPStore:
+    """A store that only processes of this machine can reach; torch alone would listen on all interfaces."""
+    listener = socket.create_server((LOCALHOST, 0), backlog=socket.SOMAXCONN)
+    port = listener.getsockname()[1]
+    return TCPStore(
+        LOCALHOST, port, is_master=True, wait_for_workers=False, timeout=CONNECT_TIMEOUT,
+        master_listen_fd=listener.detach(),
+    )  # fmt: skip
 
 
 def _wait_for_port(host: str, port: int) -> None:
@@ -64,57 +77,66 @@ def join(
     store: Store,
     rank: int,
     size: int,
+    token: Token,
     timeout: timedelta = CONNECT_TIMEOUT,
-    check: Callable[[], None] | None = None,
+    check: Callable[[], None] = lambda: None,
     host: str = LOCALHOST,
 ) -> ProcessGroup:
     """Join the other processes through a store on some host; `check` is called while waiting, and may raise.
 
     Raises:
+        InputError: the processes have different tokens.
         PeerdescentError: a process does not join, or cannot be reached, in time; the message names it.
     """
-    hosts = _wait_for_all(store, rank, size, timeout, check, host)
+    hosts, key = _wait_for_all(store, rank, size, token, timeout, check, host)
+    entries = SignedStore(store, key)
     heartbeat: Heartbeat | None = None
-    if size > 1:
-        heartbeat = (
-            HeartbeatServer(hosts, store, host, check or (lambda: None))
-            if rank == 0
-            else HeartbeatClient(rank, size, store)
-        )
-    group = ProcessGroup(rank, size, store, hosts, heartbeat)
+    if size > 1 and rank == 0:
+        heartbeat = HeartbeatServer(hosts, entries, host, check)
+    elif size > 1:
+        heartbeat = HeartbeatClient(rank, size, entries)
+    group = ProcessGroup(rank, size, entries, hosts, heartbeat)
+    group.on_loopback = host == LOCALHOST
     try:
-        if host != LOCALHOST:  # a machine reaches itself
+        if not group.on_loopback:  # a machine reaches itself
             check_connectivity(group, host, CONNECT_TIMEOUT)
         group.connect()
-    except PeerdescentError:
-        group.close(clean=False)
-        raise
     except RuntimeError as error:
         lost = group.lost()
         group.close(clean=False)
         if lost:
             raise group.name_lost(PeerLostError(lost)) from error
         raise PeerdescentError(_unreachable(error, hosts)) from error
+    except BaseException:
+        group.close(clean=False)
+        raise
     return group
 
 
 def _wait_for_all(
-    store: Store, rank: int, size: int, timeout: timedelta, check: Callable[[], None] | None, host: str
-) -> tuple[str, ...]:
-    """Where every process runs, in words, once all have joined."""
-    store.set(f"host/{rank}", f"{socket.gethostname()} ({address_towards(host)})")
+    store: Store, rank: int, size: int, token: Token, timeout: timedelta, check: Callable[[], None], host: str
+) -> tuple[tuple[str, ...], bytes]:
+    """Where every process runs, in words, and the key of this session, once all have joined.
+
+    Each process contributes a random number to the key, so that nothing signed in an earlier session counts in this.
+    """
+    entries = SignedStore(store, token.secret)
+    publish_fingerprint(store, rank, token)
+    entries.set(f"host/{rank}", [f"{socket.gethostname()} ({address_towards(host)})", secrets.token_hex(16)])
     end = time.monotonic() + timeout.total_seconds()
-    while missing := [peer for peer in range(size) if not store.check([f"host/{peer}"])]:
+    while missing := [peer for peer in range(size) if not entries.has(f"host/{peer}")]:
+        check_same_token(store, rank, size)
         if time.monotonic() > end:
             names = ", ".join(map(str, missing))
             raise PeerdescentError(
                 f"process {names} of {size} did not join within {timeout.seconds} s: check whether it was started, "
                 "and with the same rendezvous address."
             )
-        if check is not None:
-            check()
+        check()
         time.sleep(0.02)
-    return tuple(store.get(f"host/{peer}").decode() for peer in range(size))
+    check_same_token(store, rank, size)
+    joined = [entries.get(f"host/{peer}") for peer in range(size)]
+    return tuple(str(place) for place, _ in joined), token.key(json.dumps(joined).encode())
 
 
 def _unreachable(error: RuntimeError, hosts: Sequence[str]) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
 
-from torch.distributed.distributed_c10d import Store
-
+from peerdescent.distributed.signed_store import SignedStore
 from peerdescent.errors import PeerdescentError, RankError
 
 FAILURE = "failure"
@@ -18,7 +16,7 @@ class Reporting:
     """Names of processes and their errors, for a group that has these attributes."""
 
     rank: int
-    store: Store
+    entries: SignedStore
     agents: dict[int, str]
     initial_hosts: tuple[str, ...]
 
@@ -30,19 +28,16 @@ class Reporting:
 
     def record_failure(self, error: PeerdescentError) -> None:
         """Store the error that this process ends with for the others, unless there is an earlier one."""
-        entry = json.dumps({"rank": self.rank, "message": str(error), "code": error.exit_code})
         with contextlib.suppress(RuntimeError):  # the process that serves the store may have ended
-            self.store.compare_set(FAILURE, "", entry)
+            self.entries.set_once(FAILURE, {"rank": self.rank, "message": str(error), "code": error.exit_code})
 
     def raise_failure(self) -> None:
         """Raise the error that another process ended with, if there is one."""
         try:
-            if not self.store.check([FAILURE]):
-                return
-            entry = json.loads(self.store.get(FAILURE))
+            entry = self.entries.find(FAILURE)
         except RuntimeError:
             return
-        if entry["rank"] != self.rank:
+        if entry is not None and entry["rank"] != self.rank:
             raise RankError(entry["rank"], entry["message"], entry["code"])
 
 

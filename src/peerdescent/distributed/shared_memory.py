@@ -10,14 +10,14 @@ import contextlib
 import math
 import os
 import select
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+from peerdescent._util.owned_folders import OwnedFolder
 
 MEMORY = Path("/dev/shm")
 """A file system in memory, on Linux."""
@@ -28,15 +28,18 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 @contextlib.contextmanager
 def shared_memory_folder() -> Iterator[Path | None]:
-    """A folder in which the processes of a run share memory; None where there is no such file system."""
+    """A folder in which the processes of a run share memory; None where there is no such file system.
+
+    Folders of runs that were killed are removed first.
+    """
     if not (MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and hasattr(os, "posix_fallocate")):
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="peerdescent-", dir=MEMORY))
+    folder = OwnedFolder(MEMORY, "run")
     try:
-        yield folder
+        yield folder.path
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,12 @@ def family_of(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
+def loopback() -> str | None:
+    """The name of the interface that no other machine can reach; None if it is not known."""
+    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
+    return next((name for name in ("lo", "lo0") if name in names), None)
+
+
 def open_sockets() -> set[SocketId]:
     """The open sockets of this process."""
     found = set()

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -72,7 +73,7 @@ def _set_environment(variables: dict[str, str]) -> Environment:
 def start_worker(job: Callable[..., object], *arguments: Any) -> BaseProcess:
     """Start a process that calls job(*arguments), both pickled."""
     process = worker_context().Process(target=job, args=arguments)
-    with _interrupts_blocked():
+    with interrupts_blocked():
         try:
             process.start()
         except ValueError:  # a fork server takes at most 250 file descriptors, and each tensor needs one
@@ -82,11 +83,12 @@ def start_worker(job: Callable[..., object], *arguments: Any) -> BaseProcess:
 
 
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Start processes with SIGINT blocked: Ctrl-C reaches only the parent, which ends its workers."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # started meanwhile, it would unblock them
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -14,7 +14,7 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from peerdescent.distributed.worker_process import Environment, prepare_worker, worker_context
+from peerdescent.distributed.worker_process import Environment, interrupts_blocked, prepare_worker, worker_context
 from peerdescent.errors import InputError, PeerdescentError
 from peerdescent.experiments.resolve import describe, resolve
 from peerdescent.experiments.run import RunOptions, run_one
@@ -87,7 +87,8 @@ def execute(
     listener = threading.Thread(target=_listen, args=(messages, parts, report), daemon=True)
     listener.start()
     with ProcessPoolExecutor(jobs, context, _start_worker, (Environment(), messages)) as pool:
-        futures = [pool.submit(_work, i, parts[i], out, work or _train) for i in todo]
+        with interrupts_blocked():  # the first one starts the workers
+            futures = [pool.submit(_work, i, parts[i], out, work or _train) for i in todo]
         try:
             for future in as_completed(futures):
                 future.result()

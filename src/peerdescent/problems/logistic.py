@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from peerdescent._util.validation import check_choice, check_integer, check_memory, check_number
+from peerdescent._util.memory import check_fits
+from peerdescent._util.validation import check_choice, check_integer, check_number
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
 from peerdescent.errors import InputError
@@ -81,7 +82,7 @@ def logistic_nonconvex(
     check_integer("samples", samples, 1)
     check_integer("dimension", dimension, 1)
     check_choice("source", source, SOURCES)
-    check_memory(f"{samples:,} samples and dimension {dimension:,}", samples * dimension)
+    check_fits(f"a problem of {samples:,} samples and dimension {dimension:,}", 8 * samples * dimension)
     features, classes = _data(source, samples, dimension, seed)
     order = stream(seed, "split").permutation(len(features))
     cut = len(order) - len(order) // 5

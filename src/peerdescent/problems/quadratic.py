@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from peerdescent._util.validation import check_integer, check_memory, check_number, described
+from peerdescent._util.memory import check_fits
+from peerdescent._util.validation import check_integer, check_number, described
 from peerdescent.data import stream
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
@@ -134,7 +135,7 @@ def quadratic(
         check_integer("quadratic: dimension", dimension, 1),
     )
     condition, spread = check_number("condition", condition, 1), check_number("spread", spread)
-    check_memory(f"quadratic: {agents:,} agents and dimension {dimension:,}", agents * dimension**2)
+    check_fits(f"quadratic with {agents:,} agents and dimension {dimension:,}", 8 * agents * dimension**2)
     A, c = [], []
     for agent in range(agents):
         random = stream(seed, "quadratic", agent)

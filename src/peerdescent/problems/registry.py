@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from peerdescent._util.memory import check_fits
 from peerdescent._util.schema import LARGEST
 from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
@@ -20,7 +21,7 @@ from peerdescent.problems.mnist_nn import PIXELS, MnistNN, SigmoidNet
 from peerdescent.problems.noise import BLOCK
 from peerdescent.problems.quadratic import quadratic
 from peerdescent.problems.ripples import Ripples
-from peerdescent.problems.sizes import Size, check_fits
+from peerdescent.problems.sizes import Size
 
 FROM_EXPERIMENT = ("agents", "partition")
 """Options that come from other keys of an experiment: the size of the graph and `partition`."""
@@ -76,7 +77,7 @@ def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Prob
     elif not isinstance(partition, str) or partition != "iid":
         raise InputError(f"partition = {described(partition)}: {name} has no samples to split; leave it out.")
     if entry.size is not None:
-        check_fits(name, _call(entry.size, {**entry.options(), **options, "agents": agents}))
+        check_fits(name, _call(entry.size, {**entry.options(), **options, "agents": agents}).data)
     return entry.make(agents=agents, **options)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from peerdescent._util.validation import check_integer, check_memory, check_number
+from peerdescent._util.memory import check_fits
+from peerdescent._util.validation import check_integer, check_number
 from peerdescent.data import stream
 from peerdescent.problems.base import Oracle, Problem
 from peerdescent.problems.noise import KnownNoise
@@ -47,7 +48,7 @@ class Ripples(Problem):
             check_integer("ripples: dimension", dimension, 1),
         )
         spread, self.noise = check_number("ripples: spread", spread, 0), check_number("ripples: noise", noise, 0)
-        check_memory(f"ripples: {agents:,} agents and dimension {dimension:,}", agents * dimension)
+        check_fits(f"ripples with {agents:,} agents and dimension {dimension:,}", 8 * agents * dimension)
         skewed = [stream(seed, "centre", agent).exponential(size=dimension) - 1 for agent in range(agents)]
         self.c = torch.from_numpy(spread * (np.stack(skewed) - np.mean(skewed, axis=0)))
         self._mean = torch.zeros(dimension, dtype=torch.float64)

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from peerdescent._util.byte_units import human_bytes
-from peerdescent._util.memory import available_memory
-from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.sampled import Sampled
 
@@ -40,16 +37,6 @@ def size_of(problem: Problem) -> Size:
     if not isinstance(problem, Sampled):
         return Size(problem.dimension)
     return Size(problem.dimension, 0, sum(map(_bytes_of_sample, (problem.inputs, problem.targets))))
-
-
-def check_fits(name: str, size: Size) -> None:
-    """Refuse to make a problem that does not fit into the memory that is free."""
-    free = available_memory()
-    if free is not None and size.data > free:
-        raise InputError(
-            f"{name} needs about {human_bytes(size.data)} for its data, and {human_bytes(free)} of memory are free: "
-            "choose fewer agents, or smaller options of the problem."
-        )
 
 
 def _bytes_of_sample(data: torch.Tensor) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from peerdescent._util.signals import deferred
+from peerdescent._util.validation import check_for_machine
 from peerdescent._version import __version__
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed.faults import NO_FAULTS, Faults, inject
@@ -28,6 +30,7 @@ from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
 from peerdescent.training.result import Result
+from peerdescent.training.stopping import Stopping
 
 CHUNK = 100
 """Iterations between looks at the clock."""
@@ -47,6 +50,7 @@ class Run:
     def __init__(
         self, plan: Plan, group: ProcessGroup, faults: Faults = NO_FAULTS, callbacks: Sequence[Callback] = ()
     ) -> None:
+        check_for_machine("threads", plan.settings.threads or 1)
         device, dtype = plan.settings.place()
         if group.size > 1 and device.type != "cpu":
             raise InputError(f"device = {plan.settings.device!r}: agents in several processes live on the cpu.")
@@ -59,6 +63,7 @@ class Run:
         if faults.on_loss == "continue":
             self.problem.subset(range(self.graph.n))  # refuses a problem that cannot
         self.k, self.seconds = 0, 0.0
+        self.stopping = Stopping(group.size)
         self.lost: tuple[int, ...] = ()
         self.recorder = Recorder()
         self.checkpoints: Checkpoints | None = None
@@ -113,7 +118,17 @@ class Run:
         return {name: self.group.gather(array, self.placement) for name, array in self.state.items()}
 
     def run(self) -> Result:
-        """Run to the end, also without processes that are lost on the way if that is wanted and possible."""
+        """Run to the end, also without processes that are lost on the way if that is wanted and possible.
+
+        Raises:
+            StoppedError: the user has stopped the run, which has saved its state.
+        """
+        if self.checkpoints is None:  # there is nothing to save: Ctrl-C ends it at once
+            return self._run_to_the_end()
+        with deferred() as self.stopping.request:
+            return self._run_to_the_end()
+
+    def _run_to_the_end(self) -> Result:
         outcome: Result | DivergedError | None = None
         lost = over = False
         while not over:
@@ -185,6 +200,7 @@ class Run:
     def _advance(self, stop: int) -> None:
         """Go on to `stop`, in chunks small enough to show progress and to lose little when killed."""
         update, oracle, every_iteration = self.update, self.oracle, self.callbacks.wants_iterations
+        stop_due = (lambda k: False) if self.checkpoints is None else self.stopping.due
         while self.k < stop:
             chunk = range(self.k, min(stop, self.k + CHUNK))
             begin = time.perf_counter()
@@ -196,6 +212,10 @@ class Run:
                 if every_iteration:
                     self.k = k + 1
                     self.callbacks.on_iteration(self)
+                if stop_due(k + 1) and k + 1 < self.settings.iterations:
+                    self.k, now = k + 1, time.perf_counter()
+                    self.seconds, begin = self.seconds + now - begin, now
+                    self.stopping.stop_if_requested(self)
             self.seconds += time.perf_counter() - begin
             self.k = chunk.stop
             self.recovery.keep(self.k, self.state)

@@ -40,6 +40,14 @@ class Recorder(Callback):
         if self.folder is not None:
             self.folder.finish({**result.summary(), "diverged": result.diverged, "notes": self.notes})
 
+    def record_stop(self, run: Run) -> None:
+        """Write that the user has stopped the run, and where."""
+        if self.folder is not None:
+            last = self.metrics[-1] if len(self.metrics) else {}
+            shown = {key: value for key, value in last.items() if not key.startswith("agent_")}
+            stopped = {"iteration": run.k, "status": "stopped", "diverged": False, "notes": self.notes}
+            self.folder.finish({**shown, **stopped})
+
     def rewind(self, iteration: int) -> None:
         """Drop the rows after an iteration."""
         self.metrics = Metrics([row for row in self.metrics if row["iteration"] <= iteration])

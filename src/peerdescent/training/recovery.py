@@ -119,6 +119,7 @@ def continue_without_lost(run: Run) -> bool:
     if left is None:
         return False
     run.k, run.lost, run.placement = left.k, left.lost, left.placement
+    run.stopping.forget_schedule()
     if run.checkpoints is not None:
         run.checkpoints.placement = left.placement
     run.recorder.rewind(run.k)

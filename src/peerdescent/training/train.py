@@ -15,7 +15,7 @@ import torch
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent._util.schema import settings_of
-from peerdescent._util.validation import check_integer, described
+from peerdescent._util.validation import check_for_machine, check_integer, described
 from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.faults import NO_FAULTS, Faults, as_faults
 from peerdescent.distributed.launcher import launch
@@ -209,6 +209,7 @@ def _limited_threads(count: int | None) -> Iterator[None]:
     """Torch's thread count, set for the run and put back."""
     before = torch.get_num_threads()
     if count is not None:
+        check_for_machine("threads", count)
         torch.set_num_threads(count)
     try:
         yield
