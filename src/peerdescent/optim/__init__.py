@@ -14,6 +14,7 @@ and are never sent; `averaged` gives the mean of parameters and buffers for eval
 """
 
 from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2
-from peerdescent.optim.optimizer import Decentralized, Options
+from peerdescent.optim.optimizer import Decentralized
+from peerdescent.optim.setup import Options
 
 __all__ = ["CSGD", "D2", "DASG", "DMSGD", "DSGD1", "DSGD2", "DSGPA", "DSGT1", "DSGT2", "Decentralized", "Options"]
