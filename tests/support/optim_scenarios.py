@@ -137,7 +137,7 @@ def left_out(rank: int) -> dict[str, Any]:
 
 
 def uneven(rank: int, method: str, end: str = "wait") -> dict[str, Any]:
-    """Rank 2 makes fewer steps than the others, and then waits, averages, or ends."""
+    """Rank 2 makes fewer steps than the others, and then waits, averages, ends, or enters a barrier."""
     model = Model(rank)
     opt = make(model, method)
     for k in range(8):
@@ -149,6 +149,8 @@ def uneven(rank: int, method: str, end: str = "wait") -> dict[str, Any]:
     if rank == 2 and end == "averaged":
         with opt.averaged():
             pass
+    if end == "barrier":
+        dist.barrier()
     opt.wait()
     return {"ended": True}
 
@@ -196,12 +198,12 @@ def unlike_trainable(rank: int) -> dict[str, Any]:
     return {"ended": True}
 
 
-def killed(rank: int) -> dict[str, Any]:
-    """Rank 0 dies in the middle."""
+def killed(rank: int, victim: str) -> dict[str, Any]:
+    """One process dies in the middle."""
     model = Model(rank)
     opt = make(model)
     for k in range(8):
-        if (rank, k) == (0, 4):
+        if (rank, k) == (int(victim), 4):
             os.kill(os.getpid(), signal.SIGKILL)
         train_one(model, opt, rank)
     opt.wait()

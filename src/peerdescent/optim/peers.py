@@ -61,7 +61,7 @@ class Peers(ProcessGroup):
         self.log, self.optimizers = CallLog(), 0
         self._since: float | None = None
         self._failure: PeerdescentError | None = None
-        self._published, self._seen = "", -1
+        self._published, self._seen, self._store_lost = "", -1, False
         self._logs: dict[int, CallLog] = {}
         self._lock = threading.Lock()
         atexit.register(self._end)
@@ -83,7 +83,7 @@ class Peers(ProcessGroup):
         try:
             yield
         except PeerLostError as error:
-            raise self._explained(error, name) from error
+            raise self._explained(error) from None
         finally:
             self._since = None
 
@@ -140,36 +140,48 @@ class Peers(ProcessGroup):
                 os._exit(self._failure.exit_code if self._failure else 1)
             time.sleep(0.1)
 
-    def _explained(self, error: PeerLostError, name: str) -> PeerdescentError:
-        """Why a connection broke: another process publishes it first, or its connection just closed."""
+    def _explained(self, error: PeerLostError) -> PeerdescentError:
+        """Why a connection broke: another process has published it, or one ended without a word."""
         end = time.monotonic() + EXPLAIN_SECONDS
-        while self._failure is None and time.monotonic() < end:
+        while self._failure is None and not self._store_lost and time.monotonic() < end:
             self._failure = self._diagnosed()
             time.sleep(0.05)
         if self._failure is None:
-            who = processes(error.ranks) if error.ranks else "a process"
             reason = next(iter(error.reasons.values()), str(error))
-            lost = f"{who} is lost while this process waits for it in {name} after step {self.log.steps}"
-            self._failure = PeerLostError(error.reasons, f"{lost} ({reason}): its own output says why.")
-            self._publish_failure(self._failure)
+            self._failure = self._publish_failure(self._lost(error.ranks, reason))
         return self._failure
+
+    def _lost(self, ranks: Sequence[int], reason: str) -> PeerLostError:
+        who = processes(ranks) if ranks else "a process"
+        return PeerLostError(
+            dict.fromkeys(ranks, reason),
+            f"{who} ended or was killed while others waited for it after step {self.log.steps} ({reason}): its own "
+            "output says why; if it made fewer steps, use `with optimizer.join():`.",
+        )
 
     def _diagnosed(self) -> PeerdescentError | None:
         """Publish this process's log, and compare it with those of the others; None if they agree so far."""
-        with self._lock, contextlib.suppress(RuntimeError):  # the process that serves the store may have ended
-            self._publish(self.log.text())
-            version = self.store.add("version", 0)
-            if version == self._seen:
-                return None
-            self._seen = version
-            if self.store.check([FAILURE]):
-                return _failure_from(self.store.get(FAILURE))
-            for rank in range(self.size):
-                if self.store.check([f"log/{rank}"]):
-                    self._logs[rank] = CallLog.parse(self.store.get(f"log/{rank}"))
-            if sentence := disagreement(self._logs):
-                return self._publish_failure(InputError(sentence))
-        return None
+        with self._lock:
+            try:
+                return None if self._store_lost else self._compared()
+            except RuntimeError as error:
+                self._store_lost = True  # every further use would print pages
+                served_by_torchrun = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+                return self._lost([] if served_by_torchrun else [0], reason_of(error))
+
+    def _compared(self) -> PeerdescentError | None:
+        self._publish(self.log.text())
+        version = self.store.add("version", 0)
+        if version == self._seen:
+            return None
+        self._seen = version
+        if self.store.check([FAILURE]):
+            return _failure_from(self.store.get(FAILURE))
+        for rank in range(self.size):
+            if self.store.check([f"log/{rank}"]):
+                self._logs[rank] = CallLog.parse(self.store.get(f"log/{rank}"))
+        sentence = disagreement(self._logs)
+        return self._publish_failure(InputError(sentence)) if sentence else None
 
     def _publish(self, text: str) -> None:
         if text != self._published:
@@ -179,18 +191,23 @@ class Peers(ProcessGroup):
 
     def _publish_failure(self, error: PeerdescentError) -> PeerdescentError:
         """The first failure that a process published: this one, or another's."""
+        if self._store_lost:
+            return error
         ranks = list(error.ranks) if isinstance(error, PeerLostError) else None
-        with contextlib.suppress(RuntimeError):
+        try:
             text = json.dumps({"message": str(error), "lost": ranks})
             first = self.store.compare_set(FAILURE, "", text)
             self.store.add("version", 1)
-            return _failure_from(first)
-        return error
+        except RuntimeError:
+            self._store_lost = True
+            return error
+        return _failure_from(first)
 
     def _end(self) -> None:
         """At the end of this process: tell those that still wait for it."""
-        with contextlib.suppress(RuntimeError):
-            self._publish(self.log.text(ended=True))
+        if not self._store_lost:
+            with contextlib.suppress(RuntimeError):
+                self._publish(self.log.text(ended=True))
 
 
 def _failure_from(text: bytes) -> PeerdescentError:
