@@ -40,6 +40,7 @@ def found() -> dict[str, list[Any]]:
         ("slow", "2"),
         ("uneven", "dsgpa", "wait"),
         ("uneven", "d2", "averaged"),
+        ("long_barrier",),
         ("one_step_less",),
         ("alone_in_averaged",),
         ("some_scaled",),
@@ -138,6 +139,10 @@ def test_only_trainable_parameters_travel(name: str, size: int, exchanges: int) 
     assert all(result["state"] == ["a", "b"] for result in results)
     if name == "same 1":
         np.testing.assert_allclose(rows("frozen same 1"), dsgpa(STEPS)[0], rtol=1e-12)
+
+
+def test_a_long_barrier_before_a_slow_step_is_waited_for() -> None:
+    np.testing.assert_allclose(rows("long_barrier"), dsgpa(4)[0], rtol=1e-12)
 
 
 def test_a_slow_process_is_waited_for() -> None:

@@ -226,6 +226,19 @@ def slow(rank: int, seconds: str) -> dict[str, Any]:
     return {"x": model.values(), "mean": mean}
 
 
+def long_barrier(rank: int) -> dict[str, Any]:
+    """A barrier that lasts, and a slow batch right after it."""
+    model = Model(rank)
+    opt = make(model)
+    for _ in range(4):
+        time.sleep(1.0 if rank == 0 else 0.0)
+        dist.barrier()
+        time.sleep(1.0 if rank == 1 else 0.0)
+        train_one(model, opt, rank)
+    opt.wait()
+    return {"x": model.values()}
+
+
 def in_workers(group: ProcessGroup, jobs: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
     """What each job returns in every process, or the sentence that it ends with there."""
     peers.INTERVAL = 0.1

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 RUNS_KEPT = 100
 STEP = "step()"
 """How the names of all kinds of steps begin."""
-ENDED = "ended"
+ENDED, BARRIER = "ended", "torch.distributed.barrier()"
 ADVICE = (
     "use `with optimizer.join():` for unequal numbers of batches, and zero_grad() and step() for a batch that one "
     "process leaves out; all processes must make the same calls in the same order"
@@ -36,6 +36,10 @@ class CallLog:
         self.runs: list[tuple[int, str, int]] = []
         """The first call of each run, its name, and the steps completed before it."""
         self.calls, self.steps, self.ended = 0, 0, False
+        self.barrier_seconds = 0
+        """For how long the process has been in a barrier of torch.distributed, after its last call."""
+        self.in_barrier = False
+        """Whether it is known to stay there."""
 
     def append(self, name: str) -> None:
         """Record that a call begins."""
@@ -45,9 +49,9 @@ class CallLog:
         self.calls += 1
 
     def name_at(self, call: int) -> str | None:
-        """The name of a call, "ended" if the process ended before it; None if it is not known."""
+        """The name of a call, or what the process does instead; None if it is not known."""
         if call >= self.calls:
-            return ENDED if self.ended else None
+            return ENDED if self.ended else BARRIER if self.in_barrier else None
         return next((name for first, name, _ in reversed(self.runs) if first <= call), None)
 
     def steps_before(self, call: int) -> int | None:
@@ -56,16 +60,18 @@ class CallLog:
             return self.steps
         return next((steps for first, _, steps in self.runs if first == call), None)
 
-    def text(self, ended: bool = False) -> str:
+    def text(self, ended: bool = False, barrier_seconds: int = 0) -> str:
         """The log as JSON; another thread may append to it meanwhile."""
         calls = self.calls  # before the runs: a run that begins later does no harm
-        return json.dumps({"calls": calls, "runs": list(self.runs), "steps": self.steps, "ended": ended})
+        known = {"calls": calls, "runs": list(self.runs), "steps": self.steps, "ended": ended}
+        return json.dumps({**known, "barrier_seconds": barrier_seconds})
 
     @staticmethod
     def parse(text: str | bytes) -> CallLog:
         """A log from its JSON."""
         read, log = json.loads(text), CallLog()
         log.calls, log.steps, log.ended = read["calls"], read["steps"], read["ended"]
+        log.barrier_seconds = read["barrier_seconds"]
         log.runs = [(first, name, steps) for first, name, steps in read["runs"]]
         return log
 

@@ -4,6 +4,10 @@ Every collective call of an optimizer is logged (see `call_log`). A wait inside 
 after calls that take long: it publishes this process's log in the group's store and compares those of the others. A
 process that computes, however long, publishes nothing and is waited for. If the logs disagree, or another process has
 failed, nobody can go on: the thread shuts down the group's connections, which ends the wait, and the call raises.
+
+A script often ends its loop with `torch.distributed.barrier()`, which is no call of an optimizer. So the thread also
+publishes for how long its process has been in one; if that grows while another process waits in a call that this one
+has not made, they wait for each other.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ EXPLAIN_SECONDS = 3.0
 """Seconds in which a process finds out why a connection broke."""
 FORCE_SECONDS = 10.0
 """Seconds that a call has to end once its connections are shut down; then the process exits."""
+BARRIER_SECONDS = 3
+"""How long a barrier lasts, while another process waits in a call, until they wait for each other in vain."""
 FAILURE = "failure"
 """The key in the store of the first failure that a process found."""
 
@@ -63,6 +69,9 @@ class Peers(ProcessGroup):
         self._failure: PeerdescentError | None = None
         self._published, self._seen, self._store_lost = "", -1, False
         self._logs: dict[int, CallLog] = {}
+        self._barrier = 0, 0
+        self._first_seen: dict[tuple[float | None, int], int] = {}
+        self._thread_id = threading.get_ident()
         self._lock = threading.Lock()
         atexit.register(self._end)
         world = weakref.ref(dist.distributed_c10d._get_default_group())
@@ -79,7 +88,7 @@ class Peers(ProcessGroup):
         if self._failure is not None:
             raise self._failure
         self.log.append(name)
-        self._since = time.monotonic()
+        self._since, self._thread_id = time.monotonic(), threading.get_ident()
         try:
             yield
         except PeerLostError as error:
@@ -122,6 +131,7 @@ class Peers(ProcessGroup):
         """The thread: look after calls that take long, as long as torch's process group exists."""
         while world() is not None and self._failure is None:
             time.sleep(INTERVAL)
+            self._report_barrier()
             since = self._since
             if since is not None and time.monotonic() - since > INTERVAL and (failure := self._diagnosed()):
                 self._failure = failure
@@ -129,6 +139,18 @@ class Peers(ProcessGroup):
                 self._force_end(since)
         if self._failure is None:
             atexit.unregister(self._end)
+
+    def _report_barrier(self) -> None:
+        """Publish for how long the user's thread has been in a barrier, and once more when it has left."""
+        frame, (last_frame, last_seconds) = barrier_frame(self._thread_id), self._barrier
+        seconds = last_seconds + 1 if frame and frame == last_frame else 0
+        self._barrier = frame, seconds
+        if (seconds or last_seconds) and not self._store_lost:
+            try:
+                with self._lock:
+                    self._publish(self.log.text(barrier_seconds=seconds))
+            except RuntimeError:
+                self._store_lost = True
 
     def _force_end(self, since: float) -> None:
         """Exit if the call does not end although its connections are shut down."""
@@ -179,7 +201,10 @@ class Peers(ProcessGroup):
             return _failure_from(self.store.get(FAILURE))
         for rank in range(self.size):
             if self.store.check([f"log/{rank}"]):
-                self._logs[rank] = CallLog.parse(self.store.get(f"log/{rank}"))
+                log = self._logs[rank] = CallLog.parse(self.store.get(f"log/{rank}"))
+                if log.barrier_seconds:  # it may have left since, but not if this grows during one call here
+                    first = self._first_seen.setdefault((self._since, rank), log.barrier_seconds)
+                    log.in_barrier = log.barrier_seconds - first >= BARRIER_SECONDS
         sentence = disagreement(self._logs)
         return self._publish_failure(InputError(sentence)) if sentence else None
 
@@ -215,6 +240,18 @@ def _failure_from(text: bytes) -> PeerdescentError:
     if entry["lost"] is None:
         return InputError(entry["message"])
     return PeerLostError(dict.fromkeys(entry["lost"], "lost"), entry["message"])
+
+
+def barrier_frame(thread_id: int) -> int:
+    """Which call of torch.distributed.barrier() for all processes a thread is in; 0 if it is in none."""
+    frame = sys._current_frames().get(thread_id)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "barrier" and code.co_filename == dist.distributed_c10d.__file__:
+            group = frame.f_locals.get("group")
+            return id(frame) if group is None or group is dist.group.WORLD else 0
+        frame = frame.f_back
+    return 0
 
 
 _known: weakref.WeakKeyDictionary[dist.ProcessGroup, Peers] = weakref.WeakKeyDictionary()
