@@ -99,6 +99,11 @@ def test_a_slow_process_is_waited_for(tmp_path: Path) -> None:
     np.testing.assert_allclose([result["x"] for result in found], dsgpa(STEPS)[0], rtol=1e-12)
 
 
+def test_a_long_barrier_before_a_slow_batch_is_waited_for(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, "long_barrier")
+    np.testing.assert_allclose([result["x"] for result in found], dsgpa(2)[0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("method", ["dsgpa", "d2"])
 @pytest.mark.parametrize("end", ["wait", "exit", "barrier", "averaged"])
 def test_unequal_numbers_of_steps_end_with_a_sentence(method: str, end: str, tmp_path: Path) -> None:

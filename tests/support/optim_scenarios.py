@@ -155,6 +155,28 @@ def uneven(rank: int, method: str, end: str = "wait") -> dict[str, Any]:
     return {"ended": True}
 
 
+def uneven_scaled(rank: int) -> dict[str, Any]:
+    """Rank 2 makes one scaled step less, and then waits."""
+    model = Model(rank)
+    opt, scaler = make(model), torch.amp.GradScaler("cpu")
+    for _ in range(3 if rank == 2 else 4):
+        opt.zero_grad()
+        scaler.scale(model.loss(rank)).backward()
+        scaler.step(opt)
+        scaler.update()
+    opt.wait()
+    return {"ended": True}
+
+
+def other_buffers(rank: int) -> dict[str, Any]:
+    """Rank 1 averages another model."""
+    model = Model(rank)
+    opt = make(model)
+    with opt.averaged(nn.BatchNorm1d(2 if rank == 1 else 3)):
+        pass
+    return {"ended": True}
+
+
 def one_step_less(rank: int) -> dict[str, Any]:
     """Rank 2 makes one step less: its last message was sent already, so that nobody has to wait for it."""
     model = Model(rank)
@@ -230,10 +252,10 @@ def long_barrier(rank: int) -> dict[str, Any]:
     """A barrier that lasts, and a slow batch right after it."""
     model = Model(rank)
     opt = make(model)
-    for _ in range(4):
-        time.sleep(1.0 if rank == 0 else 0.0)
+    for _ in range(2):
+        time.sleep(8.0 if rank == 0 else 0.0)
         dist.barrier()
-        time.sleep(1.0 if rank == 1 else 0.0)
+        time.sleep(8.0 if rank == 1 else 0.0)
         train_one(model, opt, rank)
     opt.wait()
     return {"x": model.values()}

@@ -243,8 +243,14 @@ class Decentralized(torch.optim.Optimizer):
         parameters = [p for bucket in self._buckets for p in bucket.parameters]
         buffers = [b for b in model.buffers() if b.is_floating_point()] if model is not None else []
         kept = [b.detach().clone() for b in buffers]
-        with self._call("averaged()"):
-            self._agree()
+        size = sum(buffer.numel() for buffer in buffers)
+        with self._call("averaged()" if model is None else "averaged(model)"):
+            most, least = self._agree(size, -size)
+            if most != -least:
+                raise InputError(
+                    f"the model's buffers have {-least:.0f} numbers in one process and {most:.0f} in another: give all "
+                    "processes the same model."
+                )
             means = [self._mean(x) for bucket in self._buckets for x in bucket.solution()]
             buffer_means = [self._mean(buffer) for buffer in buffers]
         try:
@@ -276,9 +282,9 @@ class Decentralized(torch.optim.Optimizer):
         with self._peers.call(f"{name}{self._label}"):
             yield
 
-    def _agree(self, *flags: float) -> list[float]:
+    def _agree(self, one: float = 0.0, other: float = 0.0) -> list[float]:
         """The largest of each flag over all processes; checks that all are in the same call."""
-        return list(flags) if self._peers is None else self._peers.agree(flags)
+        return [one, other] if self._peers is None else self._peers.agree((one, other))
 
     def _check_parameters(self) -> None:
         for bucket in self._buckets:

@@ -34,7 +34,7 @@ from peerdescent.distributed.p2p import PointToPoint
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.distributed.sockets import open_sockets
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
-from peerdescent.optim.call_log import CallLog, disagreement, processes
+from peerdescent.optim.call_log import STEP, CallLog, disagreement, processes
 
 INTERVAL = 1.0
 """Seconds between looks at a call that takes long."""
@@ -71,7 +71,7 @@ class Peers(ProcessGroup):
         self._logs: dict[int, CallLog] = {}
         self._barrier = 0, 0
         self._first_seen: dict[tuple[float | None, int], int] = {}
-        self._thread_id = threading.get_ident()
+        self._thread_id, self._pid = threading.get_ident(), os.getpid()
         self._lock = threading.Lock()
         atexit.register(self._end)
         world = weakref.ref(dist.distributed_c10d._get_default_group())
@@ -101,8 +101,11 @@ class Peers(ProcessGroup):
         self.optimizers += 1
         return f" of optimizer {self.optimizers}" if self.optimizers > 1 else ""
 
-    def agree(self, flags: Sequence[float]) -> list[float]:
-        """The largest of each flag over all processes, which must all be in the same call."""
+    def agree(self, flags: tuple[float, float] = (0.0, 0.0)) -> list[float]:
+        """The largest of each flag over all processes, which must all be in the same call.
+
+        All calls send equally many numbers: gloo aborts a process that receives more than it expects.
+        """
         code = float(zlib.crc32(self.log.runs[-1][1].encode()))
         header = torch.tensor([self.log.calls, -self.log.calls, code, -code, *flags], dtype=torch.float64)
         calls, minus_calls, codes, minus_codes, *agreed = self.all_reduce(header, dist.ReduceOp.MAX).tolist()
@@ -138,6 +141,7 @@ class Peers(ProcessGroup):
                 self.interrupt()
                 self._force_end(since)
         if self._failure is None:
+            self._end()
             atexit.unregister(self._end)
 
     def _report_barrier(self) -> None:
@@ -229,8 +233,12 @@ class Peers(ProcessGroup):
         return _failure_from(first)
 
     def _end(self) -> None:
-        """At the end of this process: tell those that still wait for it."""
-        if not self._store_lost:
+        """At the end of this process, or of its process group: tell those that still wait for its next step.
+
+        After any other call nobody does, and the process that serves the store may have ended: torch prints pages then.
+        """
+        stepping = bool(self.log.runs) and self.log.runs[-1][1].startswith(STEP)
+        if stepping and not self._store_lost and os.getpid() == self._pid:
             with contextlib.suppress(RuntimeError):
                 self._publish(self.log.text(ended=True))
 
