@@ -118,6 +118,11 @@ def test_unequal_numbers_of_steps_end_with_a_sentence(method: str, end: str, tmp
             assert "optimizer.join()" in ended.sentence
 
 
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_process_ends_cleanly_whatever_its_thread_does(attempt: int, tmp_path: Path) -> None:
+    assert torchrun(tmp_path, "exit_during_a_look") == [{"ended": True}] * AGENTS
+
+
 def test_averaged_in_one_process_only(tmp_path: Path) -> None:
     for ended in processes(tmp_path, "alone_in_averaged"):
         assert ended.code == 1

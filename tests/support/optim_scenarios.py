@@ -261,6 +261,17 @@ def long_barrier(rank: int) -> dict[str, Any]:
     return {"x": model.values()}
 
 
+def exit_during_a_look(rank: int) -> dict[str, Any]:
+    """The process ends while the thread that looks after long calls uses the store."""
+    peers.INTERVAL = 0.0
+    opt = make(Model(rank))
+    opt.wait()
+    assert opt._peers is not None
+    opt._peers._since = time.monotonic()  # as if a call took long
+    time.sleep(0.2)
+    return {"ended": True}
+
+
 def in_workers(group: ProcessGroup, jobs: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
     """What each job returns in every process, or the sentence that it ends with there."""
     peers.INTERVAL = 0.1

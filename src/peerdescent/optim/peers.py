@@ -73,9 +73,11 @@ class Peers(ProcessGroup):
         self._first_seen: dict[tuple[float | None, int], int] = {}
         self._thread_id, self._pid = threading.get_ident(), os.getpid()
         self._lock = threading.Lock()
-        atexit.register(self._end)
+        self._exiting = threading.Event()
         world = weakref.ref(dist.distributed_c10d._get_default_group())
-        threading.Thread(target=self._watch, args=(world,), daemon=True, name="peerdescent-optim").start()
+        self._thread = threading.Thread(target=self._watch, args=(world,), daemon=True, name="peerdescent-optim")
+        self._thread.start()
+        atexit.register(self._exit)
 
     @contextlib.contextmanager
     def call(self, name: str) -> Iterator[None]:
@@ -132,17 +134,16 @@ class Peers(ProcessGroup):
 
     def _watch(self, world: weakref.ref[dist.ProcessGroup]) -> None:
         """The thread: look after calls that take long, as long as torch's process group exists."""
-        while world() is not None and self._failure is None:
-            time.sleep(INTERVAL)
+        while world() is not None and self._failure is None and not self._exiting.wait(INTERVAL):
             self._report_barrier()
             since = self._since
             if since is not None and time.monotonic() - since > INTERVAL and (failure := self._diagnosed()):
                 self._failure = failure
                 self.interrupt()
                 self._force_end(since)
-        if self._failure is None:
-            self._end()
-            atexit.unregister(self._end)
+        if world() is None:
+            self._publish_end()
+            atexit.unregister(self._exit)
 
     def _report_barrier(self) -> None:
         """Publish for how long the user's thread has been in a barrier, and once more when it has left."""
@@ -232,13 +233,20 @@ class Peers(ProcessGroup):
             return error
         return _failure_from(first)
 
-    def _end(self) -> None:
+    def _exit(self) -> None:
+        """At the end of this process: a thread that is inside the store then would abort the process."""
+        self._exiting.set()
+        if os.getpid() == self._pid:
+            self._thread.join(EXPLAIN_SECONDS)
+            self._publish_end()
+
+    def _publish_end(self) -> None:
         """At the end of this process, or of its process group: tell those that still wait for its next step.
 
         After any other call nobody does, and the process that serves the store may have ended: torch prints pages then.
         """
         stepping = bool(self.log.runs) and self.log.runs[-1][1].startswith(STEP)
-        if stepping and not self._store_lost and os.getpid() == self._pid:
+        if stepping and not self._store_lost:
             with contextlib.suppress(RuntimeError):
                 self._publish(self.log.text(ended=True))
 
