@@ -58,11 +58,12 @@ def main() -> None:
 
     for epoch in range(options.epochs):
         order = torch.randperm(len(images))
-        for rows in order[: len(order) // 20 * 20].view(-1, 20):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(images[rows]), labels[rows])
-            loss.backward()
-            optimizer.step()
+        with optimizer.join():  # shards may differ in size; without it, all agents need equally many batches
+            for rows in order[: len(order) // 20 * 20].view(-1, 20):
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(images[rows]), labels[rows])
+                loss.backward()
+                optimizer.step()
         schedule.step()
         with optimizer.averaged(model):  # the mean over the agents, including buffers
             mean = accuracy(model, test_images, test_labels)

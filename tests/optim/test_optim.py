@@ -15,6 +15,7 @@ import torch
 from tests.support import training_loops
 from tests.support.process_runs import network
 from torch import nn
+from torch.nn.utils import vector_to_parameters
 
 from peerdescent import InputError, algorithms, graphs, optim, train
 from peerdescent.algorithms import PRESETS
@@ -190,3 +191,137 @@ def test_groups_cannot_be_added_later() -> None:
     opt = optim.DSGD1(nn.Linear(2, 1).parameters(), "ring:1")
     with pytest.raises(InputError, match="new optimizer"):
         opt.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+
+
+def replaced_by_double(model: nn.Module) -> None:
+    model.double()
+
+
+def replaced_by_a_vector(model: nn.Module) -> None:
+    vector_to_parameters(torch.zeros(3), model.parameters())
+
+
+def replaced_data(model: nn.Module) -> None:
+    model.bias.data = model.bias.data.clone()
+
+
+@pytest.mark.parametrize(
+    ("replace", "name"),
+    [(replaced_by_double, "parameter 0"), (replaced_by_a_vector, "parameter 0"), (replaced_data, "parameter 1")],
+)
+def test_replaced_parameters_are_noticed(replace: Callable[[nn.Module], None], name: str) -> None:
+    model = nn.Linear(2, 1)
+    opt = optim.DSGD1(model.parameters(), "ring:1")
+    replace(model)
+    model(torch.ones(1, 2, dtype=model.weight.dtype)).sum().backward()
+    for act in (opt.step, opt.averaged().__enter__):
+        with pytest.raises(InputError, match=f"{name} no longer shares memory .* restart"):
+            act()
+
+
+@pytest.mark.parametrize("make", [optim.DSGD1, optim.DASG])
+def test_restart_goes_on_from_replaced_parameters(make: Any) -> None:
+    model = nn.Linear(2, 1)
+    opt = make(model.parameters(), "ring:1", lr=0.5)
+    replaced_by_a_vector(model)
+    opt.restart()
+    assert all(torch.equal(x, torch.zeros_like(x)) for x in opt._buckets[0].solution())
+    before = [p.detach().clone() for p in model.parameters()]
+    model(torch.ones(1, 2)).sum().backward()
+    opt.step()
+    assert not any(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+    model.double()
+    with pytest.raises(InputError, match=r"parameter 0 is now \(1, 2\) of torch.float64 .* build a new optimizer"):
+        opt.restart()
+
+
+def test_a_replaced_parameter_is_named_if_its_name_is_known() -> None:
+    model = nn.Linear(2, 1)
+    try:
+        opt = optim.DSGD1(model.named_parameters(), "ring:1")
+    except TypeError:
+        pytest.skip("optimizers of this torch version take no names")
+    replaced_data(model)
+    with pytest.raises(InputError, match="parameter bias no longer"):
+        opt.step()
+
+
+def test_frozen_parameters_are_left_alone() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+    before = model[0].weight.data_ptr()
+    groups = [{"params": model[0].parameters()}, {"params": model[1].parameters(), "lr": 0.5}]
+    opt = optim.DMSGD(groups, "ring:1", beta=0.5)
+    model(torch.ones(1, 2)).sum().backward()
+    opt.step()
+    assert model[0].weight.data_ptr() == before
+    assert set(opt.state) == set(model[1].parameters())
+    opt.load_state_dict(opt.state_dict())
+    bias = model[1].bias.item()
+    opt.zero_grad()
+    opt.step()  # only momentum
+    assert model[1].bias.item() == pytest.approx(bias - 0.25)
+    model[0].bias.requires_grad_()
+    with pytest.raises(InputError, match=r"parameter 1 was frozen .* build a new optimizer"):
+        opt.step()
+
+
+def test_a_parameter_that_is_frozen_later_has_no_gradient() -> None:
+    model = nn.Linear(2, 1)
+    opt = optim.DSGD1(model.parameters(), "ring:1", lr=0.5)
+    model.weight.requires_grad_(False)
+    weight, bias = model.weight.clone(), model.bias.item()
+    model(torch.ones(1, 2)).sum().backward()
+    opt.step()
+    assert torch.equal(model.weight, weight)
+    assert model.bias.item() == pytest.approx(bias - 0.5)
+
+
+def test_nothing_to_train_is_refused() -> None:
+    with pytest.raises(InputError, match="no parameter requires a gradient"):
+        optim.DSGD1(nn.Linear(2, 1).requires_grad_(False).parameters(), "ring:1")
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_scaler_skips_a_step_that_overflows(explicit: bool) -> None:
+    model = nn.Linear(2, 1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+    before = model.bias.item()
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        opt = optim.DSGD1(model.parameters(), "ring:1", lr=0.5)
+        for factor in (1.0, torch.inf, 1.0):
+            opt.zero_grad()
+            scaler.scale(model(torch.ones(1, 2)).sum() * factor).backward()
+            if explicit:
+                scaler.unscale_(opt)
+            scaler.step(opt)
+            scaler.update()
+    assert not shown
+    assert model.bias.item() == pytest.approx(before - 1.0)
+    assert scaler.get_scale() == 8.0
+    assert opt.param_groups[0]["step"] == 2
+
+
+def test_gradients_accumulate() -> None:
+    model = nn.Linear(2, 1)
+    opt = optim.DSGD1(model.parameters(), "ring:1", lr=0.5)
+    before = model.bias.item()
+    for set_to_none in (True, False):
+        opt.zero_grad(set_to_none)
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+        opt.step()
+    assert model.bias.item() == pytest.approx(before - 2.0)
+
+
+def test_join_of_a_single_agent_changes_nothing() -> None:
+    model = nn.Linear(2, 1)
+    opt = optim.DSGD1(model.parameters(), "ring:1", lr=0.5)
+    before = model.bias.item()
+    with opt.join():
+        model(torch.ones(1, 2)).sum().backward()
+        opt.step()
+        with pytest.raises(InputError, match="inside join"), opt.join():
+            pass
+    assert model.bias.item() == pytest.approx(before - 0.5)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.distributed as dist
 
 from peerdescent.distributed.gloo import GlooChannel, reason_of
 from peerdescent.distributed.placement import ExchangePlan
@@ -68,6 +69,7 @@ class Exchange:
         message_dtype: the dtype of messages, by default the array's; bfloat16 halves what single precision sends.
         traffic: counts what is sent.
         shared_memory: memory that all processes share, used instead of torch.distributed.
+        torch_group: the group of torch.distributed to send in, by default the default one.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Exchange:
         message_dtype: torch.dtype | None = None,
         traffic: Traffic | None = None,
         shared_memory: SharedMemory | None = None,
+        torch_group: dist.ProcessGroup | None = None,
     ) -> None:
         self.plan, self.traffic = plan, traffic or Traffic()
         self.rows = torch.zeros(len(plan.rows), columns, dtype=dtype)
@@ -91,7 +94,9 @@ class Exchange:
             assert isinstance(where, slice)  # a process hosts a contiguous block, and rows are in order
             message = peer, len(plan.sent[peer]), self.rows[where], message_dtype or dtype
             self._channels[peer] = (
-                shared_memory.channel(*message) if shared_memory is not None else GlooChannel(*message, tag)
+                shared_memory.channel(*message)
+                if shared_memory is not None
+                else GlooChannel(*message, tag, torch_group)
             )
             self._picked[peer] = plan.rows_of(plan.sent[peer])
         self._in_flight, self._turn = False, 0

@@ -47,18 +47,26 @@ def gloo_interface(name: str | None) -> Iterator[None]:
 class GlooChannel:
     """Messages over torch.distributed: `rows` rows to a peer, and those at `place` from it."""
 
-    def __init__(self, peer: int, rows: int, place: torch.Tensor, message_dtype: torch.dtype, tag: int) -> None:
+    def __init__(
+        self,
+        peer: int,
+        rows: int,
+        place: torch.Tensor,
+        message_dtype: torch.dtype,
+        tag: int,
+        torch_group: dist.ProcessGroup | None = None,
+    ) -> None:
         columns = place.shape[1]
         self.out = torch.empty(rows, columns, dtype=message_dtype), torch.empty(rows, columns, dtype=message_dtype)
         self._into = place if message_dtype == place.dtype else torch.empty(len(place), columns, dtype=message_dtype)
-        self._place, self._peer, self._tag = place, peer, tag
+        self._place, self._peer, self._tag, self._group = place, peer, tag, torch_group
         self._sent: list[dist.Work | None] = [None, None]  # keeps the work alive, since gloo does not
         self._received: dist.Work | None = None
 
     def start(self, turn: int) -> None:
         """Post the receive, then the send."""
-        self._received = _posted(dist.irecv(self._into, self._peer, tag=self._tag))
-        self._sent[turn] = _posted(dist.isend(self.out[turn], self._peer, tag=self._tag))
+        self._received = _posted(dist.irecv(self._into, self._peer, self._group, self._tag))
+        self._sent[turn] = _posted(dist.isend(self.out[turn], self._peer, self._group, self._tag))
 
     def wait(self, turn: int) -> None:
         """Return when the peer's rows are in place."""

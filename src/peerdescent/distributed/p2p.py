@@ -23,15 +23,16 @@ class PointToPoint:
 
     Args:
         traffic: records which peer this process waits for.
+        torch_group: the group of torch.distributed to send in, by default the default one.
     """
 
-    def __init__(self, traffic: Traffic) -> None:
-        self.traffic = traffic
+    def __init__(self, traffic: Traffic, torch_group: dist.ProcessGroup | None = None) -> None:
+        self.traffic, self.torch_group = traffic, torch_group
         self._acks: dict[int, tuple[torch.Tensor, dist.Work | None]] = {}
 
     def send(self, rows: torch.Tensor, peer: int) -> None:
         """Send a contiguous tensor to a peer; returns when it has arrived."""
-        PendingSend([rows], peer, TENSOR, self.traffic).wait()
+        PendingSend([rows], peer, TENSOR, self.traffic, self.torch_group).wait()
 
     def recv(self, rows: torch.Tensor, peer: int) -> None:
         """Receive a tensor from a peer into a contiguous tensor of the same size."""
@@ -42,7 +43,7 @@ class PointToPoint:
         """Send a JSON value to a peer; returns at once."""
         content = json.dumps(value).encode()
         parts = [torch.tensor([len(content)]), torch.frombuffer(bytearray(content), dtype=torch.uint8)]
-        return PendingSend(parts, peer, OBJECT, self.traffic)
+        return PendingSend(parts, peer, OBJECT, self.traffic, self.torch_group)
 
     def recv_object(self, peer: int) -> Any:
         """Receive a JSON value from a peer."""
@@ -59,7 +60,7 @@ class PointToPoint:
 
     def _receive(self, rows: torch.Tensor, peer: int, tag: int) -> None:
         with _naming(peer), self.traffic.waiting(peer):
-            work = dist.irecv(rows, peer, tag=tag)
+            work = dist.irecv(rows, peer, self.torch_group, tag)
             assert work is not None
             work.wait(WAIT_TIMEOUT)
 
@@ -67,7 +68,7 @@ class PointToPoint:
         """Confirm a message; the previous ACK has arrived, since the peer has sent another message."""
         ack = torch.zeros(1, dtype=torch.uint8)
         with _naming(peer):
-            self._acks[peer] = ack, dist.isend(ack, peer, tag=ACK)
+            self._acks[peer] = ack, dist.isend(ack, peer, self.torch_group, ACK)
 
 
 class PendingSend:
@@ -76,11 +77,18 @@ class PendingSend:
     A wait for a send would not end if the peer died meanwhile; a wait for its ACK does.
     """
 
-    def __init__(self, parts: Sequence[torch.Tensor], peer: int, tag: int, traffic: Traffic) -> None:
+    def __init__(
+        self,
+        parts: Sequence[torch.Tensor],
+        peer: int,
+        tag: int,
+        traffic: Traffic,
+        torch_group: dist.ProcessGroup | None,
+    ) -> None:
         self._peer, self._traffic, self._ack = peer, traffic, torch.zeros(1, dtype=torch.uint8)
         with _naming(peer):
-            self._acknowledged = dist.irecv(self._ack, peer, tag=ACK)
-            self._kept = [(part, dist.isend(part, peer, tag=tag)) for part in parts]
+            self._acknowledged = dist.irecv(self._ack, peer, torch_group, ACK)
+            self._kept = [(part, dist.isend(part, peer, torch_group, tag)) for part in parts]
 
     def wait(self) -> None:
         """Return when everything has arrived."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch.distributed as dist
 from torch.distributed import HashStore  # type: ignore[attr-defined]
-from torch.distributed.distributed_c10d import PrefixStore
 
 from peerdescent.distributed.collectives import Collectives
 from peerdescent.distributed.heartbeat import Heartbeat
@@ -62,25 +59,3 @@ class ProcessGroup(Collectives, MembershipTracking):
         if self._heartbeat is not None:
             self._heartbeat.close(clean)
         self.disconnect()
-
-    def disconnect(self) -> None:
-        """Close the connections to the other processes, and forget groups made for torch's process group."""
-        _known.clear()
-        super().disconnect()
-
-
-_known: dict[int, ProcessGroup] = {}
-"""The group made for the user's torch process group, by its id: tags must not be given twice."""
-
-
-def default_process_group() -> ProcessGroup:
-    """This process in torch's default process group, which the user has initialized."""
-    processes = dist.distributed_c10d._get_default_group()
-    if id(processes) not in _known:
-        rank, size = dist.get_rank(), dist.get_world_size()
-        store = PrefixStore("peerdescent", dist.distributed_c10d._get_default_store())
-        store.set(f"host/{rank}", socket.gethostname())
-        hosts = [store.get(f"host/{peer}").decode() for peer in range(size)]
-        _known.clear()  # a process group that was destroyed may have had the same id
-        _known[id(processes)] = ProcessGroup(rank, size, SignedStore(store), hosts)
-    return _known[id(processes)]

@@ -9,7 +9,7 @@ from functools import partial
 import scipy.sparse
 import torch
 
-from peerdescent.distributed.exchange import Exchange
+from peerdescent.distributed.exchange import Exchange, Traffic
 from peerdescent.distributed.placement import ExchangePlan, Placement, all_agents_plan, neighbour_plan
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.mixing.matrix import AllAgents, Matrix
@@ -73,6 +73,8 @@ class BlockNetwork(MemoryNetwork):
     neighbours: ExchangePlan = field(kw_only=True)
     others: ExchangePlan = field(kw_only=True)
     """The plan for the mean, which needs the rows of all agents."""
+    traffic: Traffic = field(kw_only=True)
+    """Counts what is sent here."""
 
     def __post_init__(self) -> None:
         self._exchanges: list[Exchange] = []
@@ -83,11 +85,20 @@ class BlockNetwork(MemoryNetwork):
         plan = self.others if all_agents else self.neighbours
         message_dtype = torch.bfloat16 if self.rounded and not all_agents else None
         tag = self.group.tag()
-        make = partial(Exchange, plan, like.shape[1], like.dtype, tag, message_dtype, self.group.traffic)
+        make = partial(
+            Exchange,
+            plan,
+            like.shape[1],
+            like.dtype,
+            tag,
+            message_dtype,
+            self.traffic,
+            torch_group=self.group.p2p.torch_group,
+        )
         if shared_memory := self.group.shared_memory(tag):
             shared: Exchange | None = None
             with suppress(OSError):  # not enough memory, which all processes must learn
-                shared = make(shared_memory)
+                shared = make(shared_memory=shared_memory)
             if self.group.all_true(shared is not None) and shared is not None:
                 return shared
         return make()
@@ -122,8 +133,12 @@ def make_network(
     message_dtype: str = "same",
     group: ProcessGroup | None = None,
     placement: Placement | None = None,
+    traffic: Traffic | None = None,
 ) -> MemoryNetwork:
-    """The network for tensors of this dtype and device: of all agents, or of this process's block."""
+    """The network for tensors of this dtype and device: of all agents, or of this process's block.
+
+    What it sends is counted in `traffic`, by default in the group's.
+    """
     L, n = weights.laplacian, weights.graph.n
     disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(n) - weights.mixing)
     rounded = message_dtype == "bf16"
@@ -140,4 +155,5 @@ def make_network(
         group=group,
         neighbours=plan,
         others=all_agents_plan(placement, group.rank),
+        traffic=traffic or group.traffic,
     )

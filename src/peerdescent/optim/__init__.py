@@ -7,13 +7,21 @@
         loss_function(model(inputs), targets).backward()
         opt.step()
 
-Every process must call `step` equally often. `step` sends the next messages as soon as it has updated the parameters,
-and they travel during the next forward and backward pass; so do not change the parameters in place in between (after
-loading some, call `load_state_dict` or `restart`). Model buffers, such as BatchNorm's running statistics, stay local
-and are never sent; `averaged` gives the mean of parameters and buffers for evaluation and saving.
+`step` sends the next messages as soon as it has updated the parameters, and they travel during the next forward and
+backward pass; so do not change the parameters in place in between (after loading some, call `load_state_dict` or
+`restart`), and build the optimizer after moving the model. Only parameters that require a gradient travel. Model
+buffers, such as BatchNorm's running statistics, stay local and are never sent; `averaged` gives the mean of parameters
+and buffers for evaluation and saving.
+
+All processes make the same calls in the same order: `step`, `averaged`, `wait`, `restart` and `load_state_dict`. If
+they do not, or if one dies, the others raise an error within seconds that names it and its step; a slow one is waited
+for. Where the processes have different numbers of batches, put the loop in `with opt.join():`; a process that has
+finished goes on with zero gradients until all have. A process that leaves out a batch calls `opt.zero_grad()` and
+`opt.step()`. With `torch.amp.GradScaler` all processes skip a step together if the gradient of one overflows.
 """
 
 from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2
-from peerdescent.optim.optimizer import Decentralized, Options
+from peerdescent.optim.optimizer import Decentralized
+from peerdescent.optim.setup import Options
 
 __all__ = ["CSGD", "D2", "DASG", "DMSGD", "DSGD1", "DSGD2", "DSGPA", "DSGT1", "DSGT2", "Decentralized", "Options"]

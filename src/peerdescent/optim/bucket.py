@@ -1,4 +1,4 @@
-"""One agent's parameters as a row of its method's state."""
+"""One agent's trainable parameters as a row of its method's state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Bucket:
     The messages of the next iteration leave at the end of `step`, unless they need its gradient.
 
     Args:
-        parameters: of one dtype, on the CPU.
+        parameters: by name, of one dtype, on the CPU.
         algorithm: the method.
         network: this agent and its neighbours.
         kernel: "auto", "compiled" or "plain".
@@ -29,27 +29,46 @@ class Bucket:
 
     def __init__(
         self,
-        parameters: Sequence[torch.Tensor],
+        parameters: Mapping[str, torch.Tensor],
         algorithm: Algorithm,
         network: MemoryNetwork,
         kernel: str = "auto",
         communication_period: int = 1,
     ) -> None:
-        self.parameters, self.algorithm, self.k = list(parameters), algorithm, 0
+        self.names, self.parameters, self.k = list(parameters), list(parameters.values()), 0
+        self._shapes = [p.shape for p in self.parameters]
         x = torch.cat([p.detach().reshape(-1) for p in self.parameters])[None]
         x = network.mean(x) if algorithm.common_start else x
         self.update = make_update(algorithm, initial_state(algorithm, x), network, kernel, 1, communication_period)
         self._gradients = self._pieces(self.update.gradient)
+
+    def start(self) -> None:
+        """Send the first messages, and make the parameters views of the point where the gradient is wanted."""
         point = self.update.begin(0)
         self.at_x = point.data_ptr() == self.update.state["x"].data_ptr()
         """Whether the gradient is wanted at x itself."""
         self._at = self.update.state["x"] if self.at_x else point.clone()
+        self._views = self._pieces(self._at)
         self.link()
 
     def link(self) -> None:
         """Make the parameters views of the point where the gradient is wanted."""
-        for parameter, piece in zip(self.parameters, self._pieces(self._at), strict=True):
-            parameter.data = piece
+        for parameter, view in zip(self.parameters, self._views, strict=True):
+            parameter.data = view
+
+    def check_linked(self) -> None:
+        """Check that the parameters are still views of the row.
+
+        Raises:
+            InputError: one is not; the message names it.
+        """
+        for name, parameter, view in zip(self.names, self.parameters, self._views, strict=True):
+            if not parameter.is_set_to(view):
+                raise InputError(
+                    f"{name} no longer shares memory with its optimizer, because it was replaced after the optimizer "
+                    "was built, as model.to(), model.double() and vector_to_parameters() do: build the optimizer "
+                    "after that, or call restart() in all processes to go on from the new values."
+                )
 
     def memory(self) -> dict[str, list[torch.Tensor]]:
         """The state besides the parameters, as views in their shapes, by name."""
@@ -60,17 +79,20 @@ class Bucket:
         """x in the parameters' shapes."""
         return self._pieces(self.update.state["x"])
 
-    def step(self, algorithm: Algorithm) -> None:
-        """One iteration with the parameters' gradients and the hyperparameters of this variant of the method."""
+    def take_gradients(self) -> None:
+        """Copy the parameters' gradients; a missing one counts as zero."""
         given = [(piece, p.grad) for piece, p in zip(self._gradients, self.parameters, strict=True)]
         present = [(piece, grad) for piece, grad in given if grad is not None]
-        if len(present) < len(given):
-            self.update.gradient.zero_()
         if any(grad.is_sparse for _, grad in present):
             raise InputError("a parameter has a sparse gradient: decentralized methods need dense ones (sparse=False).")
+        if len(present) < len(given):
+            self.update.gradient.zero_()
         if present:
             pieces, grads = zip(*present, strict=True)
             torch._foreach_copy_(pieces, grads)
+
+    def step(self, algorithm: Algorithm) -> None:
+        """One iteration with the gradients taken and the hyperparameters of this variant of the method."""
         self.update.set_hyperparameters(algorithm, self.k)
         self.update.finish(self.k)
         self.k += 1
@@ -82,6 +104,20 @@ class Bucket:
         if point.data_ptr() != self._at.data_ptr():
             self._at.copy_(point)
 
+    def adopt(self) -> None:
+        """Use the current values of parameters that were replaced, and link them again."""
+        for name, parameter, view in zip(self.names, self.parameters, self._views, strict=True):
+            kinds = [f"{tuple(t.shape)} of {t.dtype} on {t.device}" for t in (parameter, view)]
+            if kinds[0] != kinds[1]:
+                raise InputError(
+                    f"{name} is now {kinds[0]}, and its optimizer was built for {kinds[1]}: build a new optimizer in "
+                    "all processes."
+                )
+        for parameter, view in zip(self.parameters, self._views, strict=True):
+            if not parameter.is_set_to(view):
+                view.copy_(parameter.detach())
+        self.link()
+
     def restart(self, k: int, memory: Mapping[str, Sequence[torch.Tensor]]) -> None:
         """Continue at iteration k from the current parameters and a saved memory."""
         self.update.wait()
@@ -92,8 +128,8 @@ class Bucket:
         self.begin()
 
     def _pieces(self, row: torch.Tensor) -> list[torch.Tensor]:
-        sizes = [p.numel() for p in self.parameters]
-        return [piece.view(p.shape) for piece, p in zip(torch.split(row[0], sizes), self.parameters, strict=True)]
+        sizes = [shape.numel() for shape in self._shapes]
+        return [piece.view(shape) for piece, shape in zip(torch.split(row[0], sizes), self._shapes, strict=True)]
 
 
 def with_numbers(algorithm: Algorithm, numbers: dict[str, Any]) -> Algorithm:

@@ -7,7 +7,8 @@ from typing import Any
 from typing_extensions import Unpack
 
 from peerdescent import algorithms
-from peerdescent.optim.optimizer import Decentralized, Options, Parameters
+from peerdescent.optim.optimizer import Decentralized, Parameters
+from peerdescent.optim.setup import Options
 from peerdescent.schedules import Rate
 
 
