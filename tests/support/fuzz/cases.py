@@ -74,6 +74,8 @@ class Ended:
     out: str = ""
     err: str = ""
     seconds: float = 0.0
+    used: float = 0.0
+    """Seconds of processor time."""
     hung: bool = False
     before: Mapping[str, str] = field(default_factory=dict)
     """What lay in the case's folder when it began, with a digest of each file."""
@@ -115,6 +117,10 @@ class Case:
     drawn: bool = False
     """Draw figures, which take longer than the runs."""
     largest_file: int = 256 << 20
+    strike: tuple[int, float] | None = None
+    """A signal that the case gets, and after how many seconds."""
+    codes: frozenset[int] = frozenset()
+    """Exit codes that are right here, besides those that always are."""
 
     @property
     def shown(self) -> str:

@@ -24,12 +24,15 @@ from tests.support.fuzz.cases import Case, Place
 MEMORY = 4 << 30
 NOT_PREPARED = 99
 """The exit code of a case whose files could not be made: a bug of the fuzzer."""
+STRIKES = (signal.SIGINT, signal.SIGTERM)
+"""Signals that wait until the command runs: what comes before it is the fuzzer's."""
 NEW_MOUNTS, BIND, PRIVATE_BELOW = 0x00020000, 0x1000, (1 << 18) | (1 << 14)
 
 
 def run_case(case: Case, place: Place) -> NoReturn:
     """In a forked child: run a case and end the process with its exit code."""
     os.setsid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, STRIKES)
     code = NOT_PREPARED
     try:
         _redirect(place)
@@ -38,6 +41,7 @@ def run_case(case: Case, place: Place) -> NoReturn:
         _lock_in(case, place)
         if case.real:
             command = ["-m", "peerdescent", *case.argv] if case.argv else ["-c", case.code]
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STRIKES)
             os.execve(sys.executable, [sys.executable, *command], dict(os.environ))
         code = _call(case)
     except BaseException:
@@ -104,12 +108,15 @@ def _call(case: Case) -> int:
         running._draw = lambda *_: None
     sys.argv = ["peerdescent", *case.argv]
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STRIKES)
         main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
         return 1
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STRIKES)
     return 0
 
 

@@ -51,6 +51,8 @@ LONG_IF_LARGE = {"iterations", "trials", "seeds", "tuning_seeds", "jobs", "worke
 FEW = ("0", "1", "2", "3", "-1", "x", "1.5", "", "nan", "99999999999999999999")
 TINY = {"problem": "quadratic", "graph": "ring:4", "iterations": "8"}
 NEVER = {"help", "version"}
+OFTEN = {"set_": 6, "graph": 3, "batch_size": 2, "device": 2, "threads": 2, "load": 2, "out": 2, "source": 2}
+"""Flags with much behind them."""
 WEIGHTS = {"run": 36, "explain": 20, "compare": 10, "list": 4, "init": 8, "report": 6, "tune": 8, "reproduce": 4}
 FILES: dict[str, bytes] = {
     "file.txt": b"0 1\n1 2\n",
@@ -113,7 +115,8 @@ def make(r: random.Random) -> Case:
     name = r.choices(names, [WEIGHTS.get(name, 3) for name in names])[0] if r.random() < 0.96 else _data_command(r)
     flags = {flag.name: flag for flag in commands()[name]}
     words = [*name.split(" "), *_fixed(r, name, flags)]
-    for flag in r.sample(list(flags.values()), min(len(flags), r.choice((0, 1, 1, 2, 2, 3, 4)))):
+    many = [flag for flag in flags.values() for _ in range(OFTEN.get(flag.name, 1))]
+    for flag in r.sample(many, min(len(flags), r.choice((0, 1, 1, 2, 2, 3, 4)))):
         if flag.name in TINY and r.random() < 0.7:
             continue
         words += _written(r, flag)

@@ -49,7 +49,8 @@ Act = Callable[[random.Random, Path], None]
 def make(r: random.Random) -> Case:
     """A command on a damaged copy of a run folder."""
     base = r.choice((*RUNS, *RUNS, *RUNS, "comparison", "tuned"))
-    chosen = [(r.choice(FILES), r.choice(list(DAMAGES))) for _ in range(r.choice((1, 1, 1, 2)))]
+    files = (*FILES, *("manifest.json",) * 5) if base == "workers" else FILES
+    chosen = [(r.choice(files), r.choice(list(DAMAGES))) for _ in range(r.choice((1, 1, 1, 2)))]
     seed, mine = r.getrandbits(64), r.sample(list(MINE), r.choice((0, 1, 2)))
     in_order = [(file, _fitting(r, file, damage)) for file, damage in chosen]
 

@@ -13,10 +13,11 @@ KINDS: dict[str, tuple[int, Callable[[random.Random], Case]]] = {
     "flags": (28, commands.make),
     "graphs": (13, graphs.make),
     "toml": (13, toml_files.make),
-    "folders": (22, folders.make),
+    "folders": (21, folders.make),
     "calls": (17, calls.make),
     "environment": (4, surroundings.environment),
     "cache": (2, surroundings.cache),
+    "signals": (1, surroundings.struck),
     "disk": (1, surroundings.disk),
 }
 """The kinds of cases, with their shares in per cent."""
@@ -29,7 +30,8 @@ def make(seed: int, index: int) -> Case:
     r = random.Random(f"{seed}:{index}")
     kind = r.choices(list(KINDS), [share for share, _ in KINDS.values()])[0]
     case = KINDS[kind][1](r)
-    startable = case.argv and not any("\0" in word for word in (*case.argv, *map(str, case.environment.values())))
+    words = (*case.argv, *map(str, case.environment.values()))
+    startable = case.argv and not case.strike and not any("\0" in word for word in words)
     return replace(case, real=bool(startable) and _encodable(case) and (case.real or r.random() < REAL))
 
 

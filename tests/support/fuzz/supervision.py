@@ -35,7 +35,9 @@ class _Running:
     began: float = field(default_factory=time.monotonic)
     ended: float | None = None
     code: int = 0
+    used: float = 0.0
     hung: bool = False
+    struck: bool = False
     aborted: float | None = None
     cpu: tuple[float, float] = (0.0, 0.0)
     """The processor time that was seen last, and when it last changed or could have."""
@@ -87,6 +89,7 @@ def _finished(running: list[_Running], limit: float) -> list[_Running]:
     _reap(running)
     now = time.monotonic()
     for child in running:
+        _strike_if_due(child, now)
         if child.ended is None and child.aborted is None and _hangs(child, now, limit):
             child.hung, child.aborted = True, now
             _signal(child.pid, signal.SIGABRT)  # the fault handler writes down where it hangs
@@ -96,17 +99,28 @@ def _finished(running: list[_Running], limit: float) -> list[_Running]:
     return [child for child in over if child.hung or now > (child.ended or now) + GRACE or not _left(child, running)]
 
 
+def _strike_if_due(child: _Running, now: float) -> None:
+    """Send the signal of a case: an interrupt to all its processes, as a terminal does, others to the first."""
+    if child.case.strike is None or child.struck or child.ended is not None:
+        return
+    number, delay = child.case.strike
+    if now > child.began + delay:
+        child.struck = True
+        _signal(-child.pid if number == signal.SIGINT else child.pid, number)
+
+
 def _reap(running: list[_Running]) -> None:
     known = {child.pid: child for child in running}
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if pid == 0:
             return
         if child := known.get(pid):
             child.ended, child.code = time.monotonic(), os.waitstatus_to_exitcode(status)
+            child.used = used.ru_utime + used.ru_stime
 
 
 def _hangs(child: _Running, now: float, limit: float) -> bool:
@@ -135,6 +149,7 @@ def _ended(child: _Running, running: list[_Running]) -> Ended:
         _text(place.root / "stdout"),
         _text(place.root / "stderr"),
         (child.ended or child.began) - child.began,
+        child.used,
         child.hung,
         json.loads(before.read_text()) if before.is_file() else {},
         contents(place),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sysconfig
 from pathlib import Path
 
 from tests.support.fuzz.bases import FLAGS, METHOD, copy_cache
-from tests.support.fuzz.cases import Case, Place, nothing
+from tests.support.fuzz.cases import Case, Ended, Place, nothing
 from tests.support.fuzz.values import number, text
 
 RUN = ("run", *FLAGS, *METHOD, "--iterations", "4", "--out", "out")
@@ -90,13 +91,35 @@ def cache(r: random.Random) -> Case:
                     "bits": bytes(byte ^ (again.random() < 0.001) for byte in content),
                 }[damage])  # fmt: skip
 
-    return Case("cache", RUN, prepare=prepare, remark=f"kernels in the cache: {damage}", real=r.random() < 0.05)
+    remark = f"kernels in the cache: {damage}"
+    return Case("cache", RUN, prepare=prepare, check=_goes_on, remark=remark, real=r.random() < 0.05)
+
+
+def _goes_on(ended: Ended) -> str | None:
+    """What the cache holds can be made again, or done without."""
+    return f"a damaged cache stops the run: exit code {ended.code}" if ended.code else None
 
 
 def _other_library() -> bytes:
     """A library that loads but lacks the kernel."""
     folder = Path(sysconfig.get_config_var("DESTSHARED") or "/nonexistent")
     return next((path.read_bytes() for path in sorted(folder.glob("*.so"))), b"\x7fELF")
+
+
+def struck(r: random.Random) -> Case:
+    """A run that is interrupted or terminated, alone or shared by two processes, from its first moment on."""
+    number = r.choice((signal.SIGINT, signal.SIGINT, signal.SIGTERM))
+    several = r.random() < 0.3
+    argv = (*RUN[:-4], "--iterations", "1000000", "--eval-every", "100", "--no-per-agent", "--out", "out")
+    return Case(
+        "signals",
+        (*argv, "--workers", "2") if several else argv,
+        environment={"PEERDESCENT_CHECKPOINT_SECONDS": "0.05"},
+        prepare=copy_cache,
+        strike=(number, r.uniform(0, 9) if several else r.choice((r.uniform(0, 0.3), r.uniform(0, 3)))),
+        codes=frozenset({-number, 128 + number}),
+        remark=f"{number.name} in the middle",
+    )
 
 
 def disk(r: random.Random) -> Case:

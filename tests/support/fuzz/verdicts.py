@@ -48,12 +48,12 @@ def faults(case: Case, ended: Ended, codes: frozenset[int]) -> list[Fault]:
         return [Fault("the fuzzer itself failed", tail)]
     if ended.hung:
         return [Fault(f"hangs in {_place_of_dump(ended.err)}", f"after {ended.seconds:.0f} s\n{_dump(ended.err)}")]
-    if ended.code < 0:
+    if ended.code < 0 and ended.code not in case.codes:
         name = signal.Signals(-ended.code).name
         return [Fault(f"{name} in {_place_of_dump(ended.err)}", _dump(ended.err))]
     if TRACEBACK in ended.err:
         return [Fault(_place_of_traceback(ended.err), tail)]
-    if ended.code not in codes:
+    if ended.code not in codes | case.codes:
         return [Fault(f"undocumented exit code {ended.code}", tail)]
     found = _wordy(case, ended) + _left_behind(ended) + _lost(ended)
     if wrong := case.check(ended):
@@ -69,7 +69,7 @@ def _wordy(case: Case, ended: Ended) -> list[Fault]:
     tail = "\n".join(ended.err.splitlines()[-12:])
     if ended.code == 0 and lines:
         return [Fault(f"stderr of a command that ends well: {re.sub(r'[0-9]+', 'N', lines[0])[:60]}", tail)]
-    if ended.code and not (len(lines) == 1 and lines[0].startswith("peerdescent: ")) and "--help" not in ended.out:
+    if ended.code > 0 and not (len(lines) == 1 and lines[0].startswith("peerdescent: ")) and "--help" not in ended.out:
         return [Fault(f"{len(lines)} lines in place of one sentence", tail or "(nothing on stderr)")]
     if ended.code and lines and lines[0].startswith("peerdescent: the run: "):
         return [Fault("a sentence that names no file", tail)]
