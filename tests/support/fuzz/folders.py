@@ -268,7 +268,10 @@ def _edited(r: random.Random, value: Any) -> Any:
 
 
 def _json_nested(r: random.Random, path: Path) -> None:
-    path.write_bytes(r.choice((NESTED, b'{"a":' * 50_000, b'{"notes": 5}', b'{"peerdescent": 5}', b"[]", b"5", b"NaN")))
+    if path.is_file():
+        path.write_bytes(
+            r.choice((NESTED, b'{"a":' * 50_000, b'{"notes": 5}', b'{"peerdescent": 5}', b"[]", b"5", b"NaN"))
+        )
 
 
 def _line(r: random.Random, path: Path) -> None:
@@ -280,18 +283,20 @@ def _line(r: random.Random, path: Path) -> None:
 
 def _header(r: random.Random, path: Path) -> None:
     """Another value in what a safetensors file says of itself, the numbers untouched."""
-    if not path.is_file():
-        return
-    content = path.read_bytes()
-    (size,) = struct.unpack("<Q", content[:8])
-    header = json.loads(content[8 : 8 + size])
-    held = json.loads(header["__metadata__"]["peerdescent"])
+    try:
+        content = path.read_bytes() if path.is_file() else b""
+        (size,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + size])
+        held = json.loads(header["__metadata__"]["peerdescent"])
+    except (struct.error, ValueError, KeyError, TypeError):  # an earlier damage has left no header
+        return _bytes(r, path)
     known = {"lost": [False, [0], [True], ["x"], [99], 5, [-1]], "iteration": [0, 5, -1, 11, 10**9, "10", 1e308, None]}
     key = r.choice(("lost", "iteration", "seconds", "digest"))
     held[key] = r.choice(known.get(key, [data(r)]))
     header["__metadata__"]["peerdescent"] = json.dumps(held) if r.random() < 0.9 else "[]"
     new = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(new)) + new + content[8 + size :])
+    return None
 
 
 DAMAGES: dict[str, Act] = {

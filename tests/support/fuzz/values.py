@@ -36,7 +36,7 @@ NASTY = (
         "|",
         "&",
     ),
-    *("-", "--", "-x", "--x", "=", "a=b", "=b", "a=", ":", "::", ",", ",,", ".", "...", "#", "@", "*", "?", "~", "é"),
+    *("-", "--", "-x", "--x", "=", "a=b", "=b", "a=", ":", "::", ",", ",,", ".", "#", "@", "*", "?", "~", "é"),
     *(
         "ηλ",
         "😀",
@@ -69,7 +69,7 @@ def number(r: random.Random) -> str:
 def text(r: random.Random) -> str:
     """Anything."""
     if r.random() < 0.2:
-        return "".join(r.choice(ALPHABET) for _ in range(r.randint(1, 20)))
+        return _inside("".join(r.choice(ALPHABET) for _ in range(r.randint(1, 20))))
     return r.choice(NASTY)
 
 
@@ -77,7 +77,12 @@ def mutated(r: random.Random, valid: str) -> str:
     """A valid text with one or two changes."""
     for _ in range(r.choice((1, 1, 2))):
         valid = r.choice(_MUTATIONS)(r, valid)
-    return valid
+    return _inside(valid)
+
+
+def _inside(path: str) -> str:
+    """The text as a path that stays in the working directory: a random one elsewhere might be made there."""
+    return path.lstrip("/").replace("..", ".")
 
 
 def varied(r: random.Random, plausible: Sequence[str]) -> str:

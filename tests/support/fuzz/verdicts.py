@@ -150,12 +150,16 @@ class Report:
         self.groups: dict[str, Found] = {}
         self.ends: dict[int, int] = {}
         self.cases = self.failed = 0
+        self.longest = 0, ""
+        """The most characters of one error sentence, and the case."""
 
     def add(self, index: int, case: Case, ended: Ended) -> list[Fault]:
         """Judge a case."""
         found = faults(case, ended, self.codes)
         self.cases, self.failed = self.cases + 1, self.failed + bool(found)
         self.ends[ended.code] = self.ends.get(ended.code, 0) + 1
+        said = max((len(line) for line in ended.err.splitlines() if line.startswith("peerdescent: ")), default=0)
+        self.longest = max(self.longest, (said, f"{self.seed}:{index}"))
         for fault in found:
             repeat = f"python -m tests.support.fuzz {self.seed}:{index}"
             group = self.groups.setdefault(fault.group, Found(case.shown, fault.detail, repeat))
@@ -166,6 +170,8 @@ class Report:
     def __str__(self) -> str:
         ends = ", ".join(f"{code}: {count}" for code, count in sorted(self.ends.items()))
         lines = [f"seed {self.seed}: {self.failed} of {self.cases} cases failed (cases by exit code: {ends})"]
+        if self.longest[0]:
+            lines.append("the longest error sentence has {} characters: case {}".format(*self.longest))
         ranked = sorted(self.groups.items(), key=lambda item: -item[1].count)
         for name, group in ranked[:GROUPS]:
             detail = "\n".join(f"      {line[:200]}" for line in group.detail.splitlines()[-6:])
