@@ -41,6 +41,8 @@ def main() -> int:
     arena = Path(given.keep or tempfile.mkdtemp(prefix="fuzz-"))  # TemporaryDirectory would be removed by every fork
     try:
         _run(given, seed, wanted, arena, report, bool(single))
+    except KeyboardInterrupt:
+        print("interrupted: what was found until then follows")
     finally:
         if not given.keep:
             shutil.rmtree(arena, ignore_errors=True)

@@ -190,7 +190,8 @@ OPTIONAL: dict[str, Expressions] = {
     },
 }
 WRONG = (
-    *("None", "True", "False", "-1", "0", "1.5", "1e308", "np.nan", "np.inf", "-np.inf", "10**30", "2**63", "10**12"),
+    *("None",) * 4,
+    *("True", "False", "-1", "0", "1.5", "1e308", "np.nan", "np.inf", "-np.inf", "10**30", "2**63", "10**12"),
     *("''", "'x'", "b'x'", "[]", "()", "{}", "[None]", "{'a': 1}", "{'a': {'b': {}}}", "object()", "Strange()"),
     *("BadRepr()", "lambda k: k", "len", "int", "...", "1j", "Fraction(1, 3)", "np.float32(0.1)", "np.int64(3)"),
     *("np.array(['a'])", "np.array([1, 2])", "np.zeros(0)", "torch.tensor(0.1)", "torch.zeros(0)", "range(3)"),
@@ -198,7 +199,7 @@ WRONG = (
     *("'d2'", "net()", "graphs.ring(3)", "'é' * 300", "'x' * 100_000", "1e12", "-0.0", "5e-324", "'\\0'", "'\\udcff'"),
     "[[1.0], [2.0, 3.0]]",
 )
-WEIGHTS = {"train": 40, "explain": 6, "problems.supervised": 10, "algorithms.make": 6, "theory.stability": 5}
+WEIGHTS = {"train": 60, "explain": 6, "problems.supervised": 24, "algorithms.make": 6, "theory.stability": 5}
 PRELUDE = "from tests.support.fuzz.objects import *; "
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 import typer
 from tests.support.fuzz import graphs
 from tests.support.fuzz.cases import Case, Place
-from tests.support.fuzz.values import number, text, varied
+from tests.support.fuzz.values import EDGES, HUGE, edged, number, text, varied
 
 METHODS = ("d-sgd-1", "d-sgt-1", "d2", "dsgpa-f-pb", "dm-sgd", "dsgpa-t", "c-sgd", "d-asg")
 RATES = ("0.1", ".03", "power:0.1:-0.5", "inverse:0.1:1", "inverse:1:1:2", "cosine:0.1:20", "step:0.1:0.5:5:10")
@@ -49,9 +49,13 @@ PLAUSIBLE: dict[str, Sequence[str]] = {
 LONG_IF_LARGE = {"iterations", "trials", "seeds", "tuning_seeds", "jobs", "workers", "trial_iterations"}
 """Numbers that a command may rightly spend hours on."""
 FEW = ("0", "1", "2", "3", "-1", "x", "1.5", "", "nan", "99999999999999999999")
+KEYS = (
+    *("eta", "eta", "alpha", "beta", "gamma", "epsilon", "problem.noise", "problem.condition", "problem.spread"),
+    *("problem.dimension", "problem.dimension", "problem.samples", "problem.samples", "problem.regularisation"),
+)
 TINY = {"problem": "quadratic", "graph": "ring:4", "iterations": "8"}
 NEVER = {"help", "version"}
-OFTEN = {"set_": 6, "graph": 3, "batch_size": 2, "device": 2, "threads": 2, "load": 2, "out": 2, "source": 2}
+OFTEN = {"set_": 9, "graph": 3, "batch_size": 2, "device": 2, "threads": 2, "load": 2, "out": 2, "source": 2}
 """Flags with much behind them."""
 WEIGHTS = {"run": 36, "explain": 20, "compare": 10, "list": 4, "init": 8, "report": 6, "tune": 8, "reproduce": 4}
 FILES: dict[str, bytes] = {
@@ -104,6 +108,9 @@ def value(r: random.Random, flag: Flag) -> str:
         return r.choice(FEW)
     if flag.name == "graph":
         return graphs.spec(r)
+    if flag.name in ("set", "set_") and r.random() < 0.5:
+        given = r.choice((edged(r, r.choice(RATES)), r.choice(EDGES), r.choice(HUGE)))
+        return f"{r.choice(KEYS)}={given}"
     if known := PLAUSIBLE.get(flag.name) or flag.choices:
         return varied(r, known)
     return number(r) if flag.kind.startswith(("int", "float")) or r.random() < 0.2 else text(r)
@@ -142,7 +149,8 @@ def _fixed(r: random.Random, name: str, flags: dict[str, Flag]) -> list[str]:
     """What keeps a command small, and away from the network."""
     words = []
     if "problem" in flags and "iterations" in flags:
-        words = [word for key, tiny in TINY.items() for word in (f"--{key}", tiny)]
+        tiny = TINY | {"problem": r.choice(PLAUSIBLE["problem"])}
+        words = [word for key, few in tiny.items() for word in (f"--{key}", few)]
         words += ["--kernel", "plain"] if r.random() < 0.6 else []
         names = r.sample(METHODS, 2 if name == "compare" else 1)
         words += [word for method in names for word in ("--algorithm", method)]

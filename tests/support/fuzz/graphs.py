@@ -38,7 +38,7 @@ SPECIAL = ("fifo", "folder", "/dev/zero", "/dev/null", "/proc/self/mem", "loop",
 
 def spec(r: random.Random) -> str:
     """A graph as a text."""
-    if r.random() < 0.01:
+    if r.random() < 0.02:
         return r.choice(LARGE)
     return varied(r, SPECS)
 

@@ -14,6 +14,7 @@ EDGES = (
     *("2147483647", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "-9223372036854775809"),
     *("0x10", "1_000", "1e3", "٣", "１０", "1,5", "+1", " 1", "1 ", "--1", "1e", ".", "1/3", "1j", "true", "None"),
 )
+HUGE = ("1e12", "1000000000000", "2147483648", "9223372036854775807", "1e308", "1e300")
 NASTY = (
     *(
         "",
@@ -141,6 +142,12 @@ def _renumber(r: random.Random, valid: str) -> str:
         return valid + number(r)
     one = r.choice(found)
     return valid[: one.start()] + number(r) + valid[one.end() :]
+
+
+def edged(r: random.Random, valid: str) -> str:
+    """A text with one of its numbers at the edge of what there is."""
+    one = r.choice(list(NUMBER.finditer(valid)))
+    return valid[: one.start()] + r.choice(EDGES) + valid[one.end() :]
 
 
 def _swap_case(r: random.Random, valid: str) -> str:
