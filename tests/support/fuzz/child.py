@@ -39,11 +39,11 @@ def run_case(case: Case, place: Place) -> NoReturn:
         case.prepare(place)
         (place.root / "before.json").write_text(json.dumps(contents(place)))
         _lock_in(case, place)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STRIKES)
         if case.real:
-            command = ["-m", "peerdescent", *case.argv] if case.argv else ["-c", case.code]
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, STRIKES)
-            os.execve(sys.executable, [sys.executable, *command], dict(os.environ))
-        code = _call(case)
+            os.execve(sys.executable, [sys.executable, "-m", "peerdescent", *case.argv], dict(os.environ))
+        code = _call_python(case.code) if case.code else _call_command(case)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STRIKES)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -97,10 +97,8 @@ def private_memory(folder: Path) -> bool:
         return False
 
 
-def _call(case: Case) -> int:
-    """The exit code of a command or of a piece of Python, in this process."""
-    if case.code:
-        return _call_python(case.code)
+def _call_command(case: Case) -> int:
+    """The exit code of a command, in this process."""
     from peerdescent.cli.main import main
     from peerdescent.experiments import run as running
 
@@ -108,15 +106,12 @@ def _call(case: Case) -> int:
         running._draw = lambda *_: None
     sys.argv = ["peerdescent", *case.argv]
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STRIKES)
         main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
         return 1
-    finally:
-        signal.pthread_sigmask(signal.SIG_BLOCK, STRIKES)
     return 0
 
 
