@@ -154,11 +154,10 @@ def _unchanged(ended: Ended, asked: Path, before: str) -> bool:
 def _other_state(folder: Path, whole: Path) -> str | None:
     from safetensors.numpy import load_file
 
-    name = "checkpoints/000000000020.safetensors"
     try:
-        found, wanted = load_file(folder / name), load_file(whole / name)
+        found, wanted = (load_file(max((run / "checkpoints").glob("0*.safetensors"))) for run in (folder, whole))
     except Exception as error:
-        return f"{name} cannot be read ({error})"
+        return f"the last checkpoint cannot be read ({error})"
     for key, array in wanted.items():
         if key not in found or found[key].tobytes() != array.tobytes():
             return f"{key} differs from the undisturbed run"
