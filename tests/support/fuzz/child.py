@@ -24,8 +24,10 @@ from tests.support.fuzz.cases import Case, Place
 MEMORY = 4 << 30
 NOT_PREPARED = 99
 """The exit code of a case whose files could not be made: a bug of the fuzzer."""
+RUNNING = "running"
+"""The file that says that the case itself runs."""
 STRIKES = (signal.SIGINT, signal.SIGTERM)
-"""Signals that wait until the command runs: what comes before it is the fuzzer's."""
+"""Signals that mean the command: what comes before and after it is the fuzzer's."""
 NEW_MOUNTS, BIND, PRIVATE_BELOW = 0x00020000, 0x1000, (1 << 18) | (1 << 14)
 
 
@@ -40,6 +42,7 @@ def run_case(case: Case, place: Place) -> NoReturn:
         (place.root / "before.json").write_text(json.dumps(contents(place)))
         _lock_in(case, place)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STRIKES)
+        (place.root / RUNNING).touch()
         if case.real:
             os.execve(sys.executable, [sys.executable, "-m", "peerdescent", *case.argv], dict(os.environ))
         code = _call_python(case.code) if case.code else _call_command(case)

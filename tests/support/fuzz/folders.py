@@ -240,7 +240,8 @@ def _json(r: random.Random, path: Path) -> None:
     """Another value somewhere in a JSON file, or in one line of it."""
     if not path.is_file():
         return
-    lines = path.read_text().split("\n") if path.suffix == ".jsonl" else [path.read_text()]
+    content = path.read_text(errors="replace")
+    lines = content.split("\n") if path.suffix == ".jsonl" else [content]
     at = r.randrange(len(lines))
     try:
         lines[at] = json.dumps(_edited(r, json.loads(lines[at])))

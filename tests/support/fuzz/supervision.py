@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.fuzz.cases import Case, Ended, Place
-from tests.support.fuzz.child import contents, run_case
+from tests.support.fuzz.child import RUNNING, contents, run_case
 
 LIMIT = 30.0
 """Seconds after which a case is taken to hang; one that lacks a processor gets more, up to `PATIENCE` times as long."""
@@ -33,6 +33,7 @@ class _Running:
     place: Place
     pid: int
     began: float = field(default_factory=time.monotonic)
+    running: float | None = None
     ended: float | None = None
     code: int = 0
     used: float = 0.0
@@ -104,7 +105,9 @@ def _strike_if_due(child: _Running, now: float) -> None:
     if child.case.strike is None or child.struck or child.ended is not None:
         return
     number, delay = child.case.strike
-    if now > child.began + delay:
+    if child.running is None and (child.place.root / RUNNING).exists():
+        child.running = now
+    if child.running is not None and now >= child.running + delay:
         child.struck = True
         _signal(-child.pid if number == signal.SIGINT else child.pid, number)
 

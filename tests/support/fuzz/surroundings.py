@@ -44,7 +44,7 @@ OTHERS = (
     "LANG",
     "TERM",
     "TZ",
-    "PYTHONIOENCODING",
+    "NO_COLOR",
     "NO_COLOR",
     "HOME",
     "TMPDIR",

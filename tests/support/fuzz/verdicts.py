@@ -17,7 +17,9 @@ FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+),? in (\S+)', re.MULTILINE)
 RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Stop\w*))\b", re.MULTILINE)
 TEMPORARY = ("*.part", "*.tmp", "cache/tmp*", "tmp/*", "shm/*")
 """What nobody should find after a command: unfinished files, temporary folders, shared memory."""
-OWN = ("before.json", "stdout", "stderr", "home*", "cache", "tmp", "shm", "here")
+OF_TORCH = "tmp/torchinductor_*"
+"""A cache that torch makes by itself."""
+OWN = ("before.json", "running", "stdout", "stderr", "home*", "cache", "tmp", "shm", "here")
 """What the fuzzer itself puts into a case's folder."""
 WRONG_INPUT = 2
 
@@ -83,7 +85,7 @@ def _left_behind(ended: Ended) -> list[Fault]:
         found.append(Fault("processes that outlive the command", f"{len(ended.alive)} processes"))
     new = [name for name in ended.after if name not in ended.before]
     for pattern in TEMPORARY:
-        left = [name for name in new if fnmatch(name, pattern)]
+        left = [name for name in new if fnmatch(name, pattern) and not fnmatch(name, OF_TORCH)]
         if left:
             found.append(Fault(f"leftovers: {pattern}", ", ".join(left[:5])))
     outside = [name for name in new if "/" not in name and not any(fnmatch(name, own) for own in OWN)]
