@@ -31,6 +31,7 @@ _FILES = ("table.md", "table.csv", METRICS, EXPERIMENT)
 _FILES_OF_A_TUNING = ("tuned.toml", "results.json", "README.md", "trials.jsonl")
 _FIGURES = tuple(f"{name}.{kind}" for name in ("comparison", "topology", "tuned") for kind in ("png", "pdf"))
 _RUNS_OF_A_TUNING = ("trials", "own", "tuned")
+_FULL = (errno.ENOSPC, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
 _DEPTH = 5
 """How far the runs of a tuning are below its folder."""
 
