@@ -32,6 +32,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from peerdescent.distributed.gloo import WAIT_TIMEOUT, reason_of
 from peerdescent.distributed.p2p import PointToPoint
 from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.distributed.signed_store import SignedStore
 from peerdescent.distributed.sockets import open_sockets
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
 from peerdescent.optim.call_log import STEP, CallLog, disagreement, processes
@@ -62,7 +63,8 @@ class Peers(ProcessGroup):
         rank, size = dist.get_rank(), dist.get_world_size()
         store.set(f"host/{rank}", socket.gethostname())
         hosts = [store.get(f"host/{peer}").decode() for peer in range(size)]
-        super().__init__(rank, size, store, hosts)
+        super().__init__(rank, size, SignedStore(store), hosts)
+        self.store = store
         self._sockets, self.p2p = opened, PointToPoint(self.traffic, self._torch_group)
         self.log, self.optimizers = CallLog(), 0
         self._since: float | None = None
