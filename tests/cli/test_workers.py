@@ -184,7 +184,7 @@ def test_variables_that_torchrun_would_not_set_are_one_sentence(
     assert name in refused.sentences[0]
 
 
-@pytest.mark.parametrize("flags", [["--threads", "100000"], ["--graph", "ring:3000", "--workers", "2000"]])
+@pytest.mark.parametrize("flags", [["--threads", "1000"], ["--graph", "ring:3000", "--workers", "2000"]])
 def test_more_than_the_machine_can_carry_is_refused(flags: list[str], peerdescent_: Command, here: Path) -> None:
     for command in ("run", "compare"):
         refused = peerdescent_(command, *RUN[1:], *flags, "--out", "a")

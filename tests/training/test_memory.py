@@ -15,7 +15,6 @@ from peerdescent._util import memory as measured
 from peerdescent._util.memory import available_memory
 from peerdescent.experiments.resolve import resolve
 from peerdescent.experiments.schema import Experiment
-from peerdescent.problems import sizes
 from peerdescent.training import memory
 from peerdescent.training.memory import estimate
 from peerdescent.training.train import plan_of
@@ -26,7 +25,7 @@ GB = 10**9
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with one gigabyte to spare."""
-    for module in (memory, sizes):
+    for module in (memory, measured):
         monkeypatch.setattr(module, "available_memory", lambda: GB)
     return monkeypatch
 

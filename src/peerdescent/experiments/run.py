@@ -72,7 +72,7 @@ class RunOptions:
 
 
 def _new_folder(name: str) -> Path:
-    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"  # others may start in the same second
     candidates = (Path("runs", stem + (f"-{number}" if number > 1 else "")) for number in range(1, 1000))
     return next(folder for folder in candidates if not os.path.exists(folder))  # False for too long a name
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from peerdescent._util.memory import check_fits
 from peerdescent._util.schema import LARGEST
-from peerdescent._util.validation import described, did_you_mean
+from peerdescent._util.validation import check_integer, described, did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.logistic import logistic_nonconvex
@@ -76,6 +76,7 @@ def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Prob
         options["partition"] = partition
     elif not isinstance(partition, str) or partition != "iid":
         raise InputError(f"partition = {described(partition)}: {name} has no samples to split; leave it out.")
+    agents = check_integer("agents", agents, 1)
     if entry.size is not None:
         check_fits(name, _call(entry.size, {**entry.options(), **options, "agents": agents}).data)
     return entry.make(agents=agents, **options)

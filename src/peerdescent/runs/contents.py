@@ -69,11 +69,7 @@ def prepare_folder(path: Path, resume: bool, overwrite: bool) -> FolderLock:
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
         if isinstance(error, InputError):
             raise
-        if isinstance(error, OSError) and error.errno in (
-            errno.ENOSPC,
-            errno.EIO,
-            getattr(errno, "EDQUOT", errno.ENOSPC),
-        ):
+        if isinstance(error, OSError) and error.errno in _FULL:
             raise RecordError(error.errno, error.strerror, str(path)) from error  # no fault of the input
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"cannot write to {path}: {reason}; choose another --out.") from error
