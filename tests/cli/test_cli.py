@@ -355,6 +355,7 @@ def example() -> list[str]:
     return shlex.split(text)[1:]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_example_of_the_help_page(peerdescent_: Command) -> None:
     said = peerdescent_(*example(), "--iterations", 40, "--eval-every", 15)
     assert said.code == 0
@@ -455,6 +456,7 @@ def test_json_is_all_that_is_printed(command: str, peerdescent_: Command) -> Non
     assert set(COLUMNS) <= set(result["results"]["dsgpa-f-pb"])
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_quiet_prints_nothing(command: str, peerdescent_: Command) -> None:
     jacobi = [*shlex.split(SMALL), "--set", "dual=jacobi"]
@@ -554,6 +556,7 @@ def test_the_real_command(process: Command, here: Path) -> None:
     refused(process("run", *shlex.split(SMALL), "--out", "a"), here, "a is not empty", leaves=("a",))
 
 
+@pytest.mark.e2e
 def test_the_real_command_refuses_and_diverges(process: Command, here: Path) -> None:
     refused(process("run", "--set", "eta=abc"), here, "eta")
     said = process("run", *shlex.split(SMALL), "--iterations", 300, "--set", "eta=100", "--out", "a")
@@ -561,6 +564,7 @@ def test_the_real_command_refuses_and_diverges(process: Command, here: Path) -> 
     assert len(said.sentences) == 1
 
 
+@pytest.mark.e2e
 def test_terminals_without_greek_letters(process: Command) -> None:
     said = process("run", *shlex.split(SMALL), env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert said.code == 0

@@ -41,6 +41,7 @@ def test_the_same_folder_as_with_one(process: Command, peerdescent_: Command, he
     assert rows(here / "two") == rows(here / "undisturbed")
 
 
+@pytest.mark.e2e
 def test_one_sentence_and_the_right_code(process: Command, here: Path) -> None:
     diverged = process(*DIVERGES, "--out", "d", "--workers", 2)
     assert diverged.code == 3

@@ -74,6 +74,7 @@ def killed(out: Path, iteration: int, **settings: Any) -> None:
             short(out, **settings)
 
 
+@pytest.mark.e2e
 def test_killed_at_random_moments(peerdescent_: Command, here: Path) -> None:
     assert peerdescent_(*EXPERIMENT, "--out", "undisturbed").code == 0
     moments = random.Random(0)

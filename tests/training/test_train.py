@@ -164,6 +164,12 @@ def test_the_package_offers_what_it_names() -> None:
         assert hasattr(peerdescent, name)
 
 
+@pytest.mark.parametrize(("agents", "chosen", "listed"), [(64, {}, 64), (65, {}, 0), (65, {"per_agent": True}, 65)])
+def test_many_agents_are_evaluated_on_request_only(agents: int, chosen: dict[str, bool], listed: int) -> None:
+    result = train("ripples", f"ring:{agents}", "d-sgd-1", iterations=1, **chosen)  # type: ignore[arg-type]
+    assert len(result.metrics[-1].get("agent_loss", [])) == listed
+
+
 def test_numpy_numbers_are_welcome(tmp_path: Path) -> None:
     result = train("quadratic", "ring:3", "d-sgd-1", iterations=np.int64(3), seed=np.int64(2), out=tmp_path / "a")
     assert type(result.settings.seed) is int

@@ -149,6 +149,7 @@ def test_accuracy_can_be_the_metric(peerdescent_: Command, here: Path) -> None:
     )
 
 
+@pytest.mark.e2e
 def test_a_killed_tuning_resumes_to_the_same_table(peerdescent_: Command, here: Path) -> None:
     flags = shlex.split(f"{SMALL} {POOR} --trials 9 --seeds 2")
     assert peerdescent_("tune", *flags, "--out", "undisturbed").code == 0

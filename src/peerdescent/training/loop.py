@@ -224,7 +224,8 @@ class Run:
                 self.checkpoints.save_if_due(self)
 
     def _evaluate(self) -> None:
-        own = evaluate_agents(self.problem, self.state["x"]) if self.settings.per_agent else {}
+        each = self.settings.evaluates_agents(self.all_agents[1].n)  # whoever is lost, all rows have the same columns
+        own = evaluate_agents(self.problem, self.state["x"]) if each else {}
         agents, state = self.group.gather_object(own), self.gathered_state()
         finite = not self.group.is_rank_zero or self._record(state, agents)
         if not self.group.broadcast_object(finite):

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 WHOLE_SHARDS = 0
 """The batch size that asks for exact gradients."""
 EVALUATIONS = 50
+PER_AGENT_UP_TO = 64
+"""Agents up to which each of them is evaluated unless the user decides: all of them take time quadratic in n."""
 MOST_THREADS = 1024
 """More than any run can use; far more make the system refuse to start them."""
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
@@ -39,7 +41,9 @@ class Settings(Schema, frozen=True, kw_only=True):
     eval_every: Annotated[
         int | None, about("Iterations between evaluations; 50 evaluations unless given.", "K", RUN, ge=1, le=LARGEST)
     ] = None
-    per_agent: Annotated[bool, about("Evaluate every agent too, not only the average.", panel=RUN)] = True
+    per_agent: Annotated[
+        bool | None, about("Evaluate every agent too, not only the average; up to 64 agents unless given.", panel=RUN)
+    ] = None
     laplacian: Annotated[
         str,
         about("L: metropolis, unit or weighted, optionally with :SCALE; or matched, (I−W)/(αη).", "KIND", NETWORK),
@@ -68,6 +72,10 @@ class Settings(Schema, frozen=True, kw_only=True):
     def interval(self) -> int:
         """Iterations between evaluations."""
         return self.eval_every or max(1, self.iterations // EVALUATIONS)
+
+    def evaluates_agents(self, agents: int) -> bool:
+        """Whether each of so many agents is evaluated: that takes as long as evaluating their mean, for each one."""
+        return agents <= PER_AGENT_UP_TO if self.per_agent is None else self.per_agent
 
     @property
     def samples(self) -> int | None:
