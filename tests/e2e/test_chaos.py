@@ -1,4 +1,4 @@
-"""Processes killed at random moments, fifty in all: every run ends, and its folder is whole."""
+"""Processes killed at random moments, 160 in all: every run ends or resumes, and its folder is whole."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.support import process_runs
 from tests.support.commands import Command, rows
 
-RESTARTS, LOSSES = 18, 32
-"""Kills in runs that start again, and in runs that go on without the lost."""
+from peerdescent.distributed.worker_process import start_worker
+
+KILLS, RESTARTS, LOSSES = 100, 20, 40
+"""Kills of runs in one process, in runs that start their workers again, and in runs that go on without the lost."""
 RESTARTS_OF_A_RUN, LOSSES_OF_A_RUN = 6, 8
 PATIENCE = 900
 """Seconds after which a run is taken to hang."""
@@ -93,6 +96,36 @@ def struck(running: subprocess.Popen[str], out: Path, most: int, moments: random
     return killed
 
 
+def test_a_run_in_one_process_resumes_bitwise(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process is a fork of one that has imported everything: most kills hit the run and not the imports."""
+    monkeypatch.setenv("PEERDESCENT_CHECKPOINT_SECONDS", "0")
+    moments, killed, finished, last_killed = random.Random(3), 0, 0, False
+    undisturbed, seconds = process_runs.run_from_scratch(here / "undisturbed"), float(PATIENCE)
+    while killed < KILLS or last_killed:
+        out = here / f"run-{finished}"
+        begin = time.monotonic()
+        running = start_worker(process_runs.run_from_scratch, out)
+        spared = finished < 2 or killed == KILLS  # the first starts the fork server, the second is timed
+        running.join(PATIENCE if spared else moments.uniform(0, seconds))
+        last_killed = running.is_alive()
+        if last_killed:
+            assert not spared, "it hangs"
+            running.kill()
+            running.join()
+            killed += 1
+            continue
+        assert running.exitcode == 0
+        finished += 1
+        seconds = time.monotonic() - begin if finished <= 2 else seconds
+        assert rows(out) == rows(here / "undisturbed")
+        (*_, last) = sorted((out / "checkpoints").iterdir())
+        assert torch.equal(load_file(last)["x"], undisturbed.x)
+        assert not list(out.rglob("*.part"))
+    print(f"{killed} runs killed, {finished} finished, each bitwise the undisturbed one")
+    assert killed >= KILLS
+    assert finished > 2
+
+
 def test_restarts_give_the_undisturbed_result(here: Path) -> None:
     moments, killed, restarts, runs = random.Random(1), 0, 0, 0
     for count in ("2", "3"):
@@ -101,7 +134,7 @@ def test_restarts_give_the_undisturbed_result(here: Path) -> None:
         out, count, runs = here / f"run-{runs}", str(2 + runs % 2), runs + 1
         undisturbed = here / f"undisturbed-{count}"
         running = started(here, *LONG, "--workers", count, "--out", out.name, "--on-loss", "restart")
-        now = struck(running, out, RESTARTS_OF_A_RUN, moments, calm=6)  # from before the next have started to well into
+        now = struck(running, out, RESTARTS_OF_A_RUN, moments, calm=3)  # from before the next have started to well into
         said, killed = ended(running), killed + now
         assert running.returncode == 0, said
         assert runs < 100, "hardly any worker was found to kill"
@@ -111,6 +144,8 @@ def test_restarts_give_the_undisturbed_result(here: Path) -> None:
         (*_, state), (*_, last) = whole(out), whole(undisturbed)
         assert all(torch.equal(state[name], last[name]) for name in last)
         assert json.loads((out / "summary.json").read_text())["diverged"] is False
+    print(f"{killed} workers killed, {restarts} restarts in {runs} runs")
+    assert killed >= RESTARTS
     assert RESTARTS / 2 < restarts <= killed  # two that are struck at the same time make for one restart
 
 
@@ -131,6 +166,8 @@ def test_those_who_are_left_go_on(process: Command, here: Path) -> None:
         assert not any("invariant" in note for note in summary["notes"])
         assert [row["iteration"] for row in rows(out)] == list(range(0, 2501, 50))
         assert all(torch.isfinite(state["x"]).all() for state in whole(out))
+    print(f"{killed} workers killed in {runs} runs that went on without them")
+    assert killed >= LOSSES
     longer = process(*MANY, "--out", out.name, "--resume", "--iterations", 2600, "--workers", 2)
     assert longer.code == 0, longer.err
     assert "rejoined at iteration 2500" in longer.err

@@ -130,6 +130,13 @@ def report_worker(group: ProcessGroup, tensors: list[torch.Tensor]) -> list[dict
     return group.gather_object(here)
 
 
+def run_from_scratch(out: Path) -> Result:
+    """A run of some tenths of a second that goes on from what the folder holds."""
+    problem = quadratic(agents=6, dimension=200, noise=1.0)
+    chosen: dict[str, Any] = {"iterations": 1000, "batch_size": 4, "eval_every": 250, "per_agent": False}
+    return train(problem, "ring:6", "dsgpa-f-pb", out=out, resume=True, **chosen)
+
+
 def lose_first_attempt(group: ProcessGroup, attempt: int, folder: Path) -> int:
     """Rank 1 dies in the first attempt; returns the attempt that succeeds."""
     if group.rank == 1 and attempt == 0:
