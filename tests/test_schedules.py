@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -219,3 +221,19 @@ def test_growth_is_relative_to_the_first_iteration(k: int) -> None:
     h = DSGPA(eta=0.08, alpha=4.0, beta=3.0, epsilon=0.25).hyperparameters(k)
     assert h["eta"] * h["alpha"] == pytest.approx(0.32)
     assert h["beta"] == pytest.approx(3.0 * (k + 1) ** 0.25)
+
+
+@pytest.mark.parametrize("wrong", [None, "x", float("nan"), torch.zeros(2)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda wrong: Power(wrong, 1.0),
+        lambda wrong: Inverse(0.1, wrong),
+        lambda wrong: Cosine(wrong, 10),
+        lambda wrong: Step(0.1, wrong, (1,)),
+        lambda wrong: Step(0.1, 0.5, wrong),
+    ],
+)
+def test_what_is_no_number_is_refused(make: Callable[[Any], object], wrong: Any) -> None:
+    with pytest.raises(InputError, match="schedule"):
+        make(wrong)

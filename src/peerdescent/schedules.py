@@ -12,12 +12,12 @@ A hyperparameter is a number or a schedule. As text (in TOML and on the command 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from peerdescent._util.schema import LARGEST
-from peerdescent._util.validation import check_integer, described
+from peerdescent._util.validation import check_integer, check_number, described
 from peerdescent.errors import InputError
 
 
@@ -33,6 +33,11 @@ class Schedule(Protocol):
 Rate = float | Schedule
 
 
+def _check_numbers(kind: str, **numbers: object) -> None:
+    for name, number in numbers.items():
+        check_number(f"the {name} of a {kind} schedule", number)
+
+
 @dataclass(frozen=True)
 class Power:
     """base·(k+1)^exponent: the paper's η/k^ε and αk^ε, which count from one.
@@ -43,6 +48,9 @@ class Power:
 
     base: float
     exponent: float
+
+    def __post_init__(self) -> None:
+        _check_numbers("power", base=self.base, exponent=self.exponent)
 
     def __call__(self, k: int) -> float:
         try:
@@ -67,6 +75,7 @@ class Inverse:
     power: float = 1.0
 
     def __post_init__(self) -> None:
+        _check_numbers("inverse", base=self.base, rate=self.rate, power=self.power)
         if self.rate < 0:  # the denominator would reach zero
             raise InputError(f"{self}: expected a rate that is not negative.")
 
@@ -96,6 +105,7 @@ class Cosine:
 
     def __post_init__(self) -> None:
         check_integer("the length of a cosine schedule", self.iterations, 1, LARGEST)
+        _check_numbers("cosine", base=self.base, floor=self.floor)
         if not 0 <= self.floor <= self.base:
             raise InputError(f"{self}: expected a floor between 0 and the base.")
 
@@ -121,11 +131,13 @@ class Step:
     milestones: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "milestones", tuple(self.milestones))
+        _check_numbers("step", base=self.base, factor=self.factor)
+        if not isinstance(self.milestones, Iterable) or isinstance(self.milestones, str):
+            raise InputError(f"the milestones of a step schedule are {described(self.milestones)}: expected numbers.")
+        milestones = tuple(check_integer("a milestone of a step schedule", k, 0, LARGEST) for k in self.milestones)
+        object.__setattr__(self, "milestones", milestones)
         if not self.milestones or any(b <= a for a, b in zip((0, *self.milestones), self.milestones, strict=False)):
             raise InputError(f"{self}: expected iterations above 0, in increasing order, after the factor.")
-        for k in self.milestones:
-            check_integer("a milestone of a step schedule", k, 1, LARGEST)
         if self.factor < 0:
             raise InputError(f"{self}: expected a factor that is not negative.")
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from tests.support.commands import Command, Said
+from typer.core import TyperGroup
 
 import peerdescent
 from peerdescent import InputError
 from peerdescent.cli import main as cli
+from peerdescent.errors import StoppedError
 
 QUADRATIC = "--problem quadratic --graph ring:4 --batch-size 0 --iterations 2"
 LOGISTIC = "--problem logistic-nonconvex --graph ring:4 --iterations 2"
@@ -53,7 +57,7 @@ NUMBERS = [
     ),
     (f"run {QUADRATIC} --set problem.dimension=1e308", "problem.dimension = 1e+308: expected an integer"),
     (f"run {QUADRATIC} --set problem.dimension=1e6", "1,000,000 parameters"),
-    *each(f"{{}} {QUADRATIC} --set problem.dimension=1e12", ("run", "explain", "compare"), "of memory are free"),
+    *each(f"{{}} {QUADRATIC} --set problem.dimension=1e12", ("run", "compare"), "of memory are free"),
     (f"run {QUADRATIC} --workers 2 --set problem.dimension=1e12", "of memory are free"),
     *each(f"run {LOGISTIC} --set problem.{{}}=1e12", ("samples", "dimension"), "of memory are free"),
     (f"run {LOGISTIC} --set problem.samples=1e308", "problem.samples = 1e+308: expected an integer"),
@@ -88,6 +92,7 @@ NAMES = [
     (f"run {QUADRATIC} -a {DIGITS}", "there is no algorithm"),
     *each(f"run {QUADRATIC} {{}} ''", EMPTY, ""),
     (f"run {QUADRATIC} --set ''", "--set"),
+    (f"run {QUADRATIC} --message-dtype \udcff", "message_dtype = "),  # what Python makes of a byte that is no text
     *each(f"run {QUADRATIC} --workers 2 --kill {{}}", ("''", "0", "0@", "@1", "-1@0", "99@1", f"{HUGE}@1"), "kill"),
     *each(f"run {QUADRATIC} --workers 2 --stall {{}}", ("0@1", "0@1:x", "0@1:-1", "0@1:nan", "0@1:inf"), "stall"),
 ]
@@ -238,3 +243,26 @@ def test_python_has_the_same_limits() -> None:
 def test_the_real_command(line: str, words: str, process: Command, here: Path) -> None:
     (here / "mine.py").write_text("import sys\nsys.exit()")
     refused(process(*shlex.split(line)), words)
+
+
+def test_a_sentence_about_long_input_is_short(peerdescent_: Command) -> None:
+    said = peerdescent_("run", "--graph", "x" * 200_000)
+    refused(said, "…")
+    assert len(said.err) < 2100
+
+
+def test_a_stop_before_the_command_has_begun_is_not_swallowed(
+    peerdescent_: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise StoppedError(signal.SIGTERM)
+
+    monkeypatch.setattr(TyperGroup, "make_context", stopped)
+    said = peerdescent_("run", "--help")
+    assert (said.code, said.err) == (143, "peerdescent: stopped.\n")
+
+
+def test_what_cannot_fit_can_still_be_explained(peerdescent_: Command) -> None:
+    said = peerdescent_("explain", *shlex.split(QUADRATIC), "--set", "problem.dimension=1e9")
+    assert said.code == 0
+    assert re.search(r"memory +about [0-9.]+ EB", said.out)

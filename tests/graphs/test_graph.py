@@ -145,3 +145,14 @@ def test_a_graph_is_a_value():
     with pytest.raises(ValueError, match="read-only"):
         graph.degrees[0] = 9
     assert np.array_equal(copy.laplacian().toarray(), graph.laplacian().toarray())
+
+
+@pytest.mark.parametrize(("spec", "hops"), [("ring:100001", 50_000), ("path:100000", 99_999), ("star:6000", None)])
+def test_the_diameter_of_large_graphs_costs_nothing_or_is_left_out(spec, hops):
+    assert graphs.parse(spec).quick_diameter() == hops
+
+
+@pytest.mark.parametrize("spec", ["ring:3", "ring:4", "ring:9", "path:2", "path:7", "complete:2"])
+def test_the_diameter_of_rings_and_paths_is_that_of_networkx(spec):
+    graph = graphs.parse(spec)
+    assert graph.diameter() == nx.diameter(nx.Graph(graph.edges))

@@ -17,6 +17,7 @@ from tests.support.commands import Command, Said
 from peerdescent import InputError, train
 from peerdescent.errors import RecordError
 from peerdescent.experiments.load import load
+from peerdescent.report import drawing
 from peerdescent.runs.folder import RunFolder, read_metrics, read_summary
 from peerdescent.training import checkpoints, loop
 
@@ -183,3 +184,22 @@ def test_rows_are_not_appended_to_what_a_link_leads_to(tmp_path: Path) -> None:
         folder.append(ROW)
     folder.close()
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_comparison_that_is_refused_stays_as_it_is(here: Path, peerdescent_: Command) -> None:
+    flags = ["compare", *SMALL, "-a", "d-sgd-1", "--out", "c"]
+    assert peerdescent_(*flags).code == 0
+    metrics = here / "c" / "d2" / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes().replace(b"iteration", b"iterati\xffn", 1))
+    before = contents(here)
+    assert peerdescent_("compare", "c", "--resume").code == 2
+    assert contents(here) == before
+
+
+def test_a_full_disk_is_no_fault_of_the_input_when_figures_are_drawn(
+    here: Path, peerdescent_: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "write_atomically", full_disk)
+    said = peerdescent_("run", *SMALL, "--out", "a")
+    assert said.code == 1
+    assert "No space left on device" in said.err

@@ -15,6 +15,8 @@ from pathlib import Path
 from peerdescent.errors import InputError
 
 MEBIBYTE = 2**20
+FULL_DISK = (errno.ENOSPC, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+"""Errors of a write that the input is not to blame for."""
 TEMPORARY = ".part"
 """The suffix of temporary files."""
 _TEMPORARY_NAME = re.compile(rf"[0-9a-f]{{16}}{re.escape(TEMPORARY)}")

@@ -108,7 +108,7 @@ def checked(setting: Setting, value: Any) -> Any:
     kind = Annotated[setting.type, setting.meta] if setting.meta else setting.type
     try:
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # half of a surrogate pair, from bytes that are no text
         raise InputError(f"{setting.name} = {described(value)}: expected {setting.expected}.") from None
 
 

@@ -74,8 +74,8 @@ def _lines(facts: Explanation) -> dict[str, str]:
     degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
     verdict = stable.sentence(facts.algorithm)
     return {
-        "graph": f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}, "
-        f"diameter {graph.diameter}",
+        "graph": f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
+        + (f", diameter {graph.diameter}" if graph.diameter is not None else ""),
         "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
         f"λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
         "traffic": _traffic(facts.traffic),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from peerdescent._util.signals import terminable
+from peerdescent._util.validation import shortened
 from peerdescent._version import __version__
 from peerdescent.cli import data, explain, initialize, listing, report, reproduce, run, tune
 from peerdescent.errors import InputError, PeerdescentError, StoppedError
@@ -27,11 +29,21 @@ class _Interruption(Exception):
 
 
 class _Commands(TyperGroup):
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _carried():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _carried():
             return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            raise _Interruption(stop) from None
+
+
+@contextlib.contextmanager
+def _carried() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise _Interruption(stop) from None
 
 
 app = typer.Typer(
@@ -55,6 +67,8 @@ app.command()(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
 """What torch says of the CPU and of other devices."""
+LONGEST_SENTENCE = 2000
+"""Characters; the middle of a sentence that repeats longer input is left out."""
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]  # newer typers carry a click of their own
 
 
@@ -133,5 +147,5 @@ def _note_once() -> Callable[..., None]:
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"peerdescent: {' '.join(message.split())}", file=sys.stderr)
+    print(f"peerdescent: {shortened(' '.join(message.split()), LONGEST_SENTENCE)}", file=sys.stderr)
     sys.exit(code)

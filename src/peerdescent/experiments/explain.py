@@ -31,7 +31,8 @@ class GraphFacts:
     edges: int
     degrees: tuple[int, int]
     """The smallest and the largest."""
-    diameter: int
+    diameter: int | None
+    """None for a graph so large that it would take minutes."""
     rho: float
     """The largest eigenvalue of L."""
     rho2: float
@@ -127,9 +128,9 @@ def _graph(plan: Plan) -> GraphFacts:
 
 
 @functools.lru_cache(maxsize=4)
-def _diameter(graph: Graph) -> int:
+def _diameter(graph: Graph) -> int | None:
     """Methods of one experiment share the graph, and its diameter takes a while."""
-    return graph.diameter()
+    return graph.quick_diameter()
 
 
 def traffic(plan: Plan) -> Traffic:

@@ -175,11 +175,12 @@ def _comparison(experiment: Experiment, options: RunOptions, out: Path) -> Itera
     description = toml.dumps(describe(experiment, *experiment.algorithms))
     with prepare_folder(out, options.resume, options.overwrite):
         known = (out / COMPARISON).is_file()
-        write_environment(out)
         if not known:
+            write_environment(out)
             write_atomically(out / COMPARISON, description)
         yield
         if known:
+            write_environment(out)
             write_atomically(out / COMPARISON, description)
 
 

@@ -89,6 +89,8 @@ def dimension(name: str, agents: int, partition: str = "iid", **options: Any) ->
     (20560, 5)
     """
     entry, checked = _find(name, options)
+    if entry.dimension is None and (known := size(name, agents, **options)) is not None:
+        return known.dimension
     if entry.dimension is None:
         return make(name, agents, partition, **options).dimension
     return int(_call(entry.dimension, checked))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.extras import needed_for
-from peerdescent._util.files import write_atomically
+from peerdescent._util.files import FULL_DISK, write_atomically
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, Spectrum
 from peerdescent.report.layout import LABELLED, WeightedGraph, positions
@@ -131,6 +131,8 @@ def save_as(figure: Figure, file: str | os.PathLike[str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, rendered(figure, suffix))
     except OSError as error:
+        if error.errno in FULL_DISK:
+            raise
         raise InputError(f"cannot write the figure {path}: {error.strerror or error}.") from error
     return path
 

@@ -49,7 +49,9 @@ class WeightedGraph:
         degree = f"degree {low}" if low == high else f"degree {low}–{high}"
         matrix, of = (self.kind, "") if self.kind == "I−W" else (f"{self.kind} Laplacian", "(L)")
         numbers = f"{matrix}: ρ{of} = {ends.rho:.4g}, ρ₂{of} = {ends.rho2:.4g}"
-        return f"{size}, {degree}, diameter {graph.diameter()}\n{numbers}"
+        hops = graph.quick_diameter()
+        diameter = "" if hops is None else f", diameter {hops}"
+        return f"{size}, {degree}{diameter}\n{numbers}"
 
 
 def positions(graph: Graph) -> NDArray[np.float64]:

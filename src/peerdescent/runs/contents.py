@@ -6,7 +6,6 @@ Clearing removes files that the library writes, by name; whatever else is there 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peerdescent._util import toml
-from peerdescent._util.files import is_temporary, make_folder, read_file, read_text, remove_temporary_files
+from peerdescent._util.files import FULL_DISK, is_temporary, make_folder, read_file, read_text, remove_temporary_files
 from peerdescent.errors import InputError, RecordError
 from peerdescent.runs.lock import LOCK, FolderLock, held_by, is_locked
 
@@ -31,7 +30,6 @@ _FILES = ("table.md", "table.csv", METRICS, EXPERIMENT)
 _FILES_OF_A_TUNING = ("tuned.toml", "results.json", "README.md", "trials.jsonl")
 _FIGURES = tuple(f"{name}.{kind}" for name in ("comparison", "topology", "tuned") for kind in ("png", "pdf"))
 _RUNS_OF_A_TUNING = ("trials", "own", "tuned")
-_FULL = (errno.ENOSPC, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
 _DEPTH = 5
 """How far the runs of a tuning are below its folder."""
 
@@ -69,7 +67,7 @@ def prepare_folder(path: Path, resume: bool, overwrite: bool) -> FolderLock:
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
         if isinstance(error, InputError):
             raise
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if isinstance(error, OSError) and error.errno in FULL_DISK:
             raise RecordError(error.errno, error.strerror, str(path)) from error  # no fault of the input
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"cannot write to {path}: {reason}; choose another --out.") from error

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from peerdescent import schedules
+from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm, varied
 from peerdescent.mixing.weights import MATCHED, MixingWeights
 from peerdescent.theory.stability import Modes, bisect, judge, modes
@@ -77,6 +78,7 @@ def _trials(
     weights: MixingWeights | None,
 ) -> dict[str, tuple[float, Callable[[float], bool]]]:
     """For each positive step size its value, and a test whether the method settles with a multiple of it."""
+    check_integer("communication_period", communication_period, 1)
     found = modes(algorithm, graph, laplacian, mixing, weights)
 
     def trial(name: str, own: float) -> Callable[[float], bool]:

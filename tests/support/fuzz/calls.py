@@ -216,7 +216,7 @@ def make(r: random.Random) -> Case:
     if name == "problems.supervised" and r.random() < 0.7:
         agents = given.get("agents", "10")
         settings = f"iterations=2, kernel='plain', gradients={r.choice(LOOPS)}"
-        call = f"train({call}, f'complete:{{{agents}}}', 'd-sgd-1', {settings})"
+        call = f"train({call}, 'complete:' + str({agents}), 'd-sgd-1', {settings})"
     return Case("calls", code=f"{PRELUDE}{call}", prepare=copy_cache)
 
 

@@ -67,7 +67,8 @@ def _wordy(case: Case, ended: Ended) -> list[Fault]:
     """A command that fails says one sentence; one that ends well says nothing on stderr but notes."""
     if case.code:
         return []
-    lines = [line for line in ended.err.splitlines() if line.strip() and not line.startswith("note: ")]
+    foreign = ("note: ", "libgomp: ")  # the OpenMP runtime judges its variables before Python starts
+    lines = [line for line in ended.err.splitlines() if line.strip() and not line.startswith(foreign)]
     tail = "\n".join(ended.err.splitlines()[-12:])
     if ended.code == 0 and lines:
         return [Fault(f"stderr of a command that ends well: {re.sub(r'[0-9]+', 'N', lines[0])[:60]}", tail)]
