@@ -128,7 +128,7 @@ def torchrun(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_torchrun_is_stopped_and_resumed(blow: signal.Signals, process: Command, here: Path) -> None:
     long = [*RUN, "--iterations", "3000", "--eval-every", "500"]
     assert process(*long, "--out", "one").code == 0
-    command = [*TORCHRUN, "-m", "peerdescent", *long, "--out", "three"]
+    command = [*TORCHRUN, "-m", "peerdescent", *long, "--out", "three", "--stall", "3@1500:5"]  # it must not end before
     with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, text=True) as running:
         until(lambda: running.poll() is not None or (here / "three" / "metrics.jsonl").exists())
         running.send_signal(blow)  # torchrun passes it on
