@@ -92,6 +92,9 @@ NAMES = [
     (f"run {QUADRATIC} -a {DIGITS}", "there is no algorithm"),
     *each(f"run {QUADRATIC} {{}} ''", EMPTY, ""),
     (f"run {QUADRATIC} --set ''", "--set"),
+    (f"run {QUADRATIC} --set problem.agents=5", "problem.agents cannot be set: --graph decides it"),
+    (f"explain {QUADRATIC} --set problem.name=5", "problem.name cannot be set: --problem decides it"),
+    ("init . --overwrite", "is a folder"),
     (f"run {QUADRATIC} --message-dtype \udcff", "message_dtype = "),  # what Python makes of a byte that is no text
     *each(f"run {QUADRATIC} --workers 2 --kill {{}}", ("''", "0", "0@", "@1", "-1@0", "99@1", f"{HUGE}@1"), "kill"),
     *each(f"run {QUADRATIC} --workers 2 --stall {{}}", ("0@1", "0@1:x", "0@1:-1", "0@1:nan", "0@1:inf"), "stall"),
@@ -168,9 +171,10 @@ def test_what_is_not_a_regular_file(source: str, command: str, peerdescent_: Com
         (b"'' = 1", "unknown key ''"),
         (b"algorithms = ['']", "there is no algorithm ''"),
         (b"batch-size = 1\nbatch_size = 2", "has both batch-size and batch_size"),
+        (b"seed = 0x" + b"f" * 5000, "seed = an int"),
         (b"#" * ((64 << 20) + 1), "larger than 64 MiB"),
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_experiment_files(content: bytes, words: str, peerdescent_: Command) -> None:
     Path("a.toml").write_bytes(content)

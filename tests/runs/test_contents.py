@@ -141,3 +141,12 @@ def test_an_impossible_folder_is_one_sentence(name: str, flag: list[str], peerde
     assert said.code == 2
     assert len(said.sentences) == 1
     assert name in said.sentences[0]
+
+
+def test_nothing_is_removed_if_a_part_of_a_checkpoint_is_a_folder(here: Path, peerdescent_: Command) -> None:
+    flags = ["run", "--problem", "quadratic", "--graph", "ring:4", "-a", "d2", "--iterations", "4", "-q", "--out", "a"]
+    assert peerdescent_(*flags).code == 0
+    (here / "a" / "checkpoints" / "000000000002" / "manifest.json").mkdir(parents=True)
+    before = names(here)
+    assert peerdescent_(*flags, "--overwrite").code == 2
+    assert names(here) == before

@@ -34,7 +34,7 @@ from peerdescent.training.checkpoint_files import (
 
 AGENTS = 3
 STATE = {"x": torch.arange(12.0).reshape(3, 4), "y": torch.ones(3, 4, dtype=torch.float64)}
-SAVED = Checkpoint(STATE, 20, 1.5, "abc", (), 3)
+SAVED = Checkpoint(STATE, 20, 1.5, "abc", (), 3, "def")
 PARTS = [Part("agents-0-1.safetensors", 0, 2, "a" * 64), Part("agents-2-2.safetensors", 2, 1, "b" * 64)]
 
 
@@ -129,6 +129,7 @@ def forged(**changes: Any) -> bytes:
         {"seconds": -1},
         {"digest": 5},
         {"evaluations": None},
+        {"rows": None},
         {"evaluations": ...},
     ],
     ids=str,
@@ -236,5 +237,15 @@ def test_rows_that_a_checkpoint_counted_must_be_there(run: Path) -> None:
     (run / "metrics.jsonl").write_text("".join(lines[:1] + lines[2:]))
     before = contents(run)
     with pytest.raises(InputError, match=r"metrics\.jsonl holds 4 of the 5 evaluations up to iteration 20"):
+        train(**settings(run, eval_every=5, resume=True))
+    assert contents(run) == before
+
+
+def test_a_changed_digit_in_the_rows_before_a_checkpoint_is_noticed(run: Path) -> None:
+    text = (run / "metrics.jsonl").read_text()
+    place = text.index('"loss": ') + len('"loss": ')
+    (run / "metrics.jsonl").write_text(f"{text[:place]}{9 - int(text[place])}{text[place + 1 :]}")
+    before = contents(run)
+    with pytest.raises(InputError, match=r"metrics\.jsonl has changed: its first 5 evaluations"):
         train(**settings(run, eval_every=5, resume=True))
     assert contents(run) == before

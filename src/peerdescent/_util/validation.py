@@ -143,6 +143,9 @@ def described(value: Any) -> str:
     if shape is not None and not isinstance(value, type):
         return f"{article} {kind} of shape {tuple(shape)}"
     if value is None or isinstance(value, str | bytes | bool | int | float | complex | list | tuple | dict):
-        text = repr(value)
+        try:
+            text = repr(value)
+        except Exception:  # a number of thousands of digits, or an object of the user's in a list
+            return f"{article} {kind}"
         return text if len(text) <= 60 else f"{article} {kind}"
     return f"{article} {kind}"

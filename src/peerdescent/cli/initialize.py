@@ -31,6 +31,8 @@ def init(
 
     - `peerdescent init mine.toml --from quickstart`
     """
+    if os.path.isdir(file):
+        raise InputError(f"{file} is a folder: name the file to write.")
     if os.path.exists(file) and not overwrite:
         raise InputError(f"{file} exists: choose another name, or say --overwrite.")
     text = commented(None if base is None else read(base, trust=True))  # nothing in it is run

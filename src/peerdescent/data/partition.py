@@ -74,7 +74,7 @@ def _parse(how: str) -> tuple[str, float]:
     """Split `how` into its kind and, for Dirichlet, its concentration A."""
     if isinstance(how, str) and how in ("iid", "label"):
         return how, math.nan
-    kind, colon, number = str(how).partition(":")
+    kind, colon, number = how.partition(":") if isinstance(how, str) else ("", "", "")
     if kind != "dirichlet":
         near = difflib.get_close_matches(kind.lower(), ["iid", "label", "dirichlet"], n=1)
         hint = {"dirichlet": "dirichlet:A"}.get(near[0], near[0]) if near else ""

@@ -56,7 +56,11 @@ class Experiment(Settings, frozen=True, kw_only=True):
     @property
     def problem_options(self) -> dict[str, Any]:
         """What is set for the problem."""
-        return dict(self.set.get(PROBLEM, {}))
+        options = dict(self.set.get(PROBLEM, {}))
+        for key, decided in {"name": "--problem", "agents": "--graph", "partition": "--partition"}.items():
+            if key in options:
+                raise InputError(f"problem.{key} cannot be set: {decided} decides it.")
+        return options
 
 
 def from_keys(keys: Mapping[str, Any], source: str = "the experiment", base: Experiment | None = None) -> Experiment:

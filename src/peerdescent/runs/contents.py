@@ -195,8 +195,12 @@ def _ours(folder: Path, depth: int) -> Iterator[Path]:
 
 def _check_kinds(folder: Path) -> None:
     """Refuse to clear a folder with a folder in place of one of its files, before anything is removed."""
-    for name in (SUMMARY, *_FILES, *_FILES_OF_A_TUNING, COMPARISON, TUNING):
-        path = folder / name
+    files = [folder / name for name in (SUMMARY, *_FILES, *_FILES_OF_A_TUNING, COMPARISON, TUNING)]
+    files += [folder / FIGURES / name for name in _FIGURES]
+    for saved in checkpoints_in(folder / CHECKPOINTS):
+        parts = saved.iterdir() if saved.is_dir() and not saved.is_symlink() else ()
+        files += [part for part in parts if part.name == MANIFEST or PART_NAME.fullmatch(part.name)]
+    for path in files:
         if path.is_dir() and not path.is_symlink():
             raise InputError(f"{path} is a folder where a file is expected: move it, or choose another --out.")
 

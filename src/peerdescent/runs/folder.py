@@ -10,11 +10,12 @@ summary.json      how the run ended
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,18 @@ class RunFolder:
         """Write how the run ended: the last numbers; `status` "stopped" if it was stopped at `iteration`."""
         with recording():
             write_atomically(self.path / SUMMARY, json.dumps(jsonable(summary), indent=2).encode())
+
+
+def digest_of_rows(rows: Iterable[Row]) -> str:
+    """Tells whether rows are as they were.
+
+    >>> digest_of_rows([{"loss": 0.1}]) == digest_of_rows([{"loss": 0.2}])
+    False
+    """
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(_line(row))
+    return digest.hexdigest()
 
 
 def _line(row: Row) -> bytes:

@@ -45,6 +45,8 @@ class Checkpoint:
     """The agents that the state has no rows of, since they were lost."""
     evaluations: int = 0
     """How many rows of metrics there were."""
+    rows: str = ""
+    """The digest of those rows."""
 
     def counts(self) -> dict[str, Any]:
         """All but the state."""
@@ -54,6 +56,7 @@ class Checkpoint:
             "digest": self.digest,
             "lost": list(self.lost),
             "evaluations": self.evaluations,
+            "rows": self.rows,
         }
 
 
@@ -202,11 +205,14 @@ def _counted(state: State, counts: Any, agents: int) -> Checkpoint:
             counts["digest"],
             tuple(counts["lost"]),
             counts["evaluations"],
+            counts["rows"],
         )
     except (KeyError, TypeError) as error:
         raise DamagedError(f"it does not say its {error}") from error
     if not (_is_count(found.iteration) and _is_count(found.evaluations) and isinstance(found.digest, str)):
         raise DamagedError("its counts are not whole numbers")
+    if not isinstance(found.rows, str):
+        raise DamagedError("its digest of the metrics is not a text")
     if not (isinstance(found.seconds, int | float) and math.isfinite(found.seconds) and found.seconds >= 0):
         raise DamagedError("its seconds are not a number")
     if not all(_is_count(agent) and agent < agents for agent in found.lost) or len(set(found.lost)) != len(found.lost):

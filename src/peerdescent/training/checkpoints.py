@@ -22,7 +22,7 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
 from peerdescent.runs.contents import MANIFEST, checkpoints_in, remove_checkpoint
-from peerdescent.runs.folder import recording
+from peerdescent.runs.folder import digest_of_rows, recording
 from peerdescent.training.checkpoint_files import (
     Checkpoint,
     DamagedError,
@@ -87,9 +87,9 @@ class Checkpoints:
     def save_run(self, run: Run) -> None:
         """Save the state of a run as it is now; all its processes call this together."""
         with self._pace.saving():
-            path = self.save(
-                Checkpoint(run.state, run.k, run.seconds, self.digest, run.lost, len(run.recorder.metrics))
-            )
+            rows = run.recorder.metrics
+            counted = run.lost, len(rows), digest_of_rows(rows) if len(rows) else ""
+            path = self.save(Checkpoint(run.state, run.k, run.seconds, self.digest, *counted))
         run.callbacks.on_checkpoint(run, path)
 
     def save_if_due(self, run: Run) -> None:

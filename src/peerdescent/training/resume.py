@@ -10,7 +10,8 @@ import torch
 from peerdescent.errors import InputError
 from peerdescent.runs.contents import CHECKPOINTS, METRICS
 from peerdescent.runs.fingerprint import differences, fingerprint
-from peerdescent.runs.folder import RunFolder, read_metrics
+from peerdescent.runs.folder import RunFolder, digest_of_rows, read_metrics
+from peerdescent.runs.metrics import Row
 from peerdescent.training.checkpoint_files import Checkpoint
 from peerdescent.training.checkpoints import Checkpoints
 from peerdescent.training.state_repair import in_words, readmit_agents
@@ -39,7 +40,7 @@ def record_in(run: Run, folder: RunFolder) -> None:
         run.recorder.note(f"{in_words(last.lost)} rejoined at iteration {last.iteration} with a neighbour's x")
     _check_length(run, folder, last, recorded)
     kept = [row for row in rows if last is not None and row["iteration"] <= last.iteration]
-    _check_rows(folder, last, len(kept))
+    _check_rows(folder, last, kept)
     _restore(run, last)
     run.recorder.write_to(folder, description, kept)
     if kept:  # agents may have been lost before: what was sent until then is recorded
@@ -87,12 +88,20 @@ def _check_length(run: Run, folder: RunFolder, last: Checkpoint | None, recorded
         raise InputError(f"{folder.path} holds {recorded} iterations already: choose another --out.")
 
 
-def _check_rows(folder: RunFolder, last: Checkpoint | None, found: int) -> None:
-    """Refuse to go on after rows that are gone."""
-    if last is not None and found < last.evaluations:
+def _check_rows(folder: RunFolder, last: Checkpoint | None, kept: list[Row]) -> None:
+    """Refuse to go on after rows that are gone or changed."""
+    if last is None or last.evaluations == 0:
+        return
+    file, way_out = folder.path / METRICS, "restore the file, or start again with --overwrite."
+    if len(kept) < last.evaluations:
         raise InputError(
-            f"{folder.path / METRICS} holds {found} of the {last.evaluations} evaluations up to iteration "
-            f"{last.iteration}, where a checkpoint is: restore the file, or start again with --overwrite."
+            f"{file} holds {len(kept)} of the {last.evaluations} evaluations up to iteration {last.iteration}, where a "
+            f"checkpoint is: {way_out}"
+        )
+    if digest_of_rows(kept[: last.evaluations]) != last.rows:
+        raise InputError(
+            f"{file} has changed: its first {last.evaluations} evaluations are not those before the checkpoint of "
+            f"iteration {last.iteration}; {way_out}"
         )
 
 

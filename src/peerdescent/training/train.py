@@ -139,6 +139,9 @@ def run_plan(
     faults: Faults = NO_FAULTS,
 ) -> Result:
     """Carry out a plan, in the group given, in this process, or in local processes that are started here."""
+    for name, flag in {"resume": resume, "overwrite": overwrite}.items():
+        if not isinstance(flag, bool):
+            raise InputError(f"{name} is {described(flag)}: expected True or False.")
     Placement(plan.graph.n, check_integer("workers", workers, 1))
     faults.check(plan.graph.n, max(workers, group.size if group is not None else 1))
     if group is None:
