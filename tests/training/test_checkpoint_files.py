@@ -31,6 +31,7 @@ from peerdescent.training.checkpoint_files import (
     encode_manifest,
     joined,
 )
+from peerdescent.training.checkpoints import forget
 
 AGENTS = 3
 STATE = {"x": torch.arange(12.0).reshape(3, 4), "y": torch.ones(3, 4, dtype=torch.float64)}
@@ -249,3 +250,15 @@ def test_a_changed_digit_in_the_rows_before_a_checkpoint_is_noticed(run: Path) -
     with pytest.raises(InputError, match=r"metrics\.jsonl has changed: its first 5 evaluations"):
         train(**settings(run, eval_every=5, resume=True))
     assert contents(run) == before
+
+
+def test_a_slow_process_does_not_forget_what_a_faster_one_writes(tmp_path: Path) -> None:
+    for iteration in (10, 20, 30):
+        (tmp_path / f"{iteration:012d}").mkdir()
+        (tmp_path / f"{iteration:012d}" / "manifest.json").touch()
+    written = tmp_path / f"{40:012d}" / "agents-0-1.safetensors"
+    written.parent.mkdir()
+    written.touch()
+    forget(tmp_path, [f"{30:012d}", f"{20:012d}"])
+    assert written.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{iteration:012d}" for iteration in (20, 30, 40)]

@@ -226,7 +226,8 @@ def _has_manifest(path: Path) -> bool:
 
 
 def forget(folder: Path, kept: Collection[str]) -> None:
-    """Remove all checkpoints but some."""
+    """Remove the checkpoints before those that are kept: a faster process may already write a later one."""
+    oldest = min((int(Path(name).stem) for name in kept), default=0)
     for path in checkpoints_in(folder):
-        if path.name not in kept:
+        if path.name not in kept and int(path.stem) < oldest:
             remove_checkpoint(path)
