@@ -355,7 +355,6 @@ def example() -> list[str]:
     return shlex.split(text)[1:]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_example_of_the_help_page(peerdescent_: Command) -> None:
     said = peerdescent_(*example(), "--iterations", 40, "--eval-every", 15)
     assert said.code == 0

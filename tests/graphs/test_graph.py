@@ -1,5 +1,4 @@
 import pickle
-import time
 
 import networkx as nx
 import numpy as np
@@ -85,11 +84,10 @@ def test_other_arrays_are_refused(array):
         Graph.from_pairs(2, array)
 
 
-@pytest.mark.parametrize(("spec", "edges"), [("ring:100000", 100_000), ("complete:3000", 4_498_500)])
-def test_the_largest_graphs_take_seconds(spec, edges):
-    begin = time.process_time()
+@pytest.mark.parametrize(("spec", "edges"), [("ring:100000", 100_000), ("complete:1500", 1_124_250)])
+def test_large_graphs_are_not_checked_edge_by_edge(spec, edges, monkeypatch):
+    monkeypatch.setattr("peerdescent.graphs.graph._edge", lambda pair, n: pytest.fail("a loop over the edges"))
     assert len(graphs.parse(spec).edges) == edges
-    assert time.process_time() - begin < 10  # edge by edge it took 40 s
 
 
 @pytest.mark.parametrize("agent", [-1, 3, 1.0, "0"])

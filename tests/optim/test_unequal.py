@@ -115,6 +115,7 @@ def test_finished_processes_go_on_mixing_until_all_are_done(name: str, method: C
     assert (rows(name, "step") == 7).all()
 
 
+@pytest.mark.e2e
 def test_a_scaler_inside_join() -> None:
     def gradient(agent: int, k: int, x: np.ndarray) -> np.ndarray:
         return np.zeros_like(x) if agent == 0 and k >= 2 else plain(agent, k, x)
@@ -154,7 +155,7 @@ def test_a_slow_process_is_waited_for() -> None:
         ("uneven dsgpa wait", r"process 2 stopped after step 5 \(it called wait\(\)\) while process.* called step\(\)"),
         (
             "uneven d2 averaged",
-            r"process 2 stopped after step 5 \(it called averaged\(\)\) while .* 1 called step",
+            r"process 2 stopped after step 5 \(it called averaged\(\)\) while process.* called step",
         ),
         ("uneven_scaled", r"process 2 stopped after step 3 \(it called wait\(\)\) while .* step\(\) with a GradScaler"),
         ("other_buffers", r"the model's buffers have 4 numbers in one process and 6 in another"),

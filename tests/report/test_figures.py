@@ -224,6 +224,7 @@ def test_nothing_to_draw_is_refused():
         comparison({})
 
 
+@pytest.mark.e2e
 def test_threads_do_not_interfere(tmp_path):
     def picture(number):
         return save(comparison({"a": table(), "b": broken()}), tmp_path / str(number))

@@ -63,6 +63,7 @@ def test_the_best_baseline_counts() -> None:
     assert "1 against 0.5" in claims[-1].evidence
 
 
+@pytest.mark.e2e
 def test_the_verdicts_reach_the_papers_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_digits = [study for study in heterogeneous_studies() if study.name == "nn-label"]
     monkeypatch.setattr(execution, "heterogeneous_studies", lambda: only_digits)

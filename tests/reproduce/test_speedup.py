@@ -121,6 +121,7 @@ def test_a_hypercube_needs_a_power_of_two() -> None:
         speedup.graph_of(6)
 
 
+@pytest.mark.e2e
 def test_the_command_leaves_slopes_figures_and_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {**KEYS, "agents": [2, 4], "iterations": [100, 300], "gammas": [1.0]}
     small["theorem"] = {"dual": "jacobi"}
