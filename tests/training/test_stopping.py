@@ -52,6 +52,8 @@ def test_stopped_and_resumed_it_is_the_undisturbed_run(workers: int, tmp_path: P
     ended = summary(tmp_path / "b")
     assert (ended["status"], ended["diverged"]) == ("stopped", False)
     assert ended["iteration"] == 137 or (workers > 1 and 137 < ended["iteration"] <= 237)
+    evaluated = [row["iteration"] for row in rows(tmp_path / "b")]
+    assert ("loss" in ended) == (ended["iteration"] in evaluated)  # no numbers of an earlier iteration
     assert (tmp_path / "b" / "checkpoints" / f"{ended['iteration']:012d}{'.safetensors' * (workers == 1)}").exists()
     resumed = run(tmp_path / "b", resume=True, workers=workers)
     assert torch.equal(resumed.x, undisturbed.x)

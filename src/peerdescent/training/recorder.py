@@ -41,9 +41,10 @@ class Recorder(Callback):
             self.folder.finish({**result.summary(), "diverged": result.diverged, "notes": self.notes})
 
     def record_stop(self, run: Run) -> None:
-        """Write that the user has stopped the run, and where."""
+        """Write that the user has stopped the run, and where, with the numbers of this iteration if there are any."""
         if self.folder is not None:
-            last = self.metrics[-1] if len(self.metrics) else {}
+            evaluated = len(self.metrics) > 0 and self.metrics[-1]["iteration"] == run.k
+            last = self.metrics[-1] if evaluated else {}
             shown = {key: value for key, value in last.items() if not key.startswith("agent_")}
             stopped = {"iteration": run.k, "status": "stopped", "diverged": False, "notes": self.notes}
             self.folder.finish({**shown, **stopped})
