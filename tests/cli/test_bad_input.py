@@ -240,7 +240,7 @@ def test_python_has_the_same_limits() -> None:
     ("line", "words"),
     [
         (f"run {QUADRATIC} --set problem.dimension=1e12", "of memory are free"),
-        ("run /dev/zero", "not a regular file"),
+        ("run /dev/zero", "is a device: expected a regular experiment file"),
         (f"run {QUADRATIC} --load mine.py", "'mine.py' failed in line 2: SystemExit"),
     ],
 )
