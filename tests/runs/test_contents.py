@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.commands import Command
 
 from peerdescent import InputError
-from peerdescent.runs.contents import prepare_folder
+from peerdescent.runs.contents import prepare_folder, remove_checkpoint
 from peerdescent.runs.folder import RunFolder
 
 SMALL = ["--problem", "quadratic", "--graph", "ring:4", "--iterations", "20"]
@@ -150,3 +151,16 @@ def test_nothing_is_removed_if_a_part_of_a_checkpoint_is_a_folder(here: Path, pe
     before = names(here)
     assert peerdescent_(*flags, "--overwrite").code == 2
     assert names(here) == before
+
+
+def test_several_processes_remove_a_checkpoint_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "000000000010"
+    folder.mkdir()
+
+    def gone(path: Path) -> Iterator[Path]:
+        folder.rmdir()
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", gone)
+    remove_checkpoint(folder)
+    assert not folder.exists()

@@ -164,9 +164,10 @@ def remove_checkpoint(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         return _unlink(path)
     _unlink(path / MANIFEST)
-    _unlink(*(part for part in path.iterdir() if PART_NAME.fullmatch(part.name)))
-    remove_temporary_files(path)
-    _remove_if_empty(path)
+    with contextlib.suppress(FileNotFoundError):  # the processes of a run remove it together
+        _unlink(*(part for part in path.iterdir() if PART_NAME.fullmatch(part.name)))
+        remove_temporary_files(path)
+        _remove_if_empty(path)
     return None
 
 
