@@ -190,6 +190,7 @@ def test_a_file_of_notepad_is_read(peerdescent_: Command) -> None:
 def test_environment_variables(text: str, peerdescent_: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEERDESCENT_CHECKPOINT_SECONDS", text)
     refused(peerdescent_("run", *shlex.split(QUADRATIC), "--out", "a"), "PEERDESCENT_CHECKPOINT_SECONDS")
+    assert not Path("a").exists()
 
 
 @pytest.mark.usefixtures("undrawn")

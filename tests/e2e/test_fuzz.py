@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+SEED = "0"
+"""The same cases in every run, so that a change is blamed for what it breaks, and for nothing else."""
 CASES = 2000
 SECONDS_PER_CASE = 40
 """More than any case may take: only if the fuzzer itself hangs does it take longer."""
@@ -20,7 +21,7 @@ SECONDS_PER_CASE = 40
 @pytest.mark.skipif(sys.platform != "linux", reason="cases are forked, limited and looked for in /proc")
 def test_random_input_ends_with_a_sentence_or_the_right_result(capfd: pytest.CaptureFixture[str]) -> None:
     """PEERDESCENT_FUZZ_SEED and PEERDESCENT_FUZZ_CASES choose other cases; the report says how to repeat one."""
-    seed = os.environ.get("PEERDESCENT_FUZZ_SEED") or str(secrets.randbelow(10**6))
+    seed = os.environ.get("PEERDESCENT_FUZZ_SEED") or SEED
     cases = int(os.environ.get("PEERDESCENT_FUZZ_CASES") or CASES)
     with capfd.disabled():
         print(f"\nPEERDESCENT_FUZZ_SEED={seed} PEERDESCENT_FUZZ_CASES={cases}", file=sys.stderr, flush=True)

@@ -144,10 +144,11 @@ def test_an_impossible_folder_is_one_sentence(name: str, flag: list[str], peerde
     assert name in said.sentences[0]
 
 
-def test_nothing_is_removed_if_a_part_of_a_checkpoint_is_a_folder(here: Path, peerdescent_: Command) -> None:
+@pytest.mark.parametrize("part", ["000000000002/manifest.json", "000000000002.safetensors"])
+def test_nothing_is_removed_if_a_part_of_a_checkpoint_is_a_folder(part: str, here: Path, peerdescent_: Command) -> None:
     flags = ["run", "--problem", "quadratic", "--graph", "ring:4", "-a", "d2", "--iterations", "4", "-q", "--out", "a"]
     assert peerdescent_(*flags).code == 0
-    (here / "a" / "checkpoints" / "000000000002" / "manifest.json").mkdir(parents=True)
+    (here / "a" / "checkpoints" / part).mkdir(parents=True)
     before = names(here)
     assert peerdescent_(*flags, "--overwrite").code == 2
     assert names(here) == before

@@ -200,6 +200,7 @@ def _check_kinds(folder: Path) -> None:
     files += [folder / FIGURES / name for name in _FIGURES]
     for saved in checkpoints_in(folder / CHECKPOINTS):
         parts = saved.iterdir() if saved.is_dir() and not saved.is_symlink() else ()
+        files += [saved] * (saved.suffix != "")
         files += [part for part in parts if part.name == MANIFEST or PART_NAME.fullmatch(part.name)]
     for path in files:
         if path.is_dir() and not path.is_symlink():

@@ -46,11 +46,20 @@ SAVING_SHARE = 20
 """Large states are saved less often: computing takes at least so many times as long as saving."""
 
 
+def seconds_between() -> float:
+    """Seconds from one checkpoint to the next, as the user wants it.
+
+    Raises:
+        InputError: the variable is not a number of seconds.
+    """
+    return seconds_from_environment("PEERDESCENT_CHECKPOINT_SECONDS", SECONDS_BETWEEN)
+
+
 class Pace:
     """When to save next, by the clock of this process; PEERDESCENT_CHECKPOINT_SECONDS changes how often."""
 
     def __init__(self) -> None:
-        self._next = time.monotonic() + self._between()
+        self._next = time.monotonic() + seconds_between()
 
     @property
     def due(self) -> bool:
@@ -63,11 +72,7 @@ class Pace:
         begin = time.monotonic()
         yield
         end = time.monotonic()
-        self._next = end + max(self._between(), SAVING_SHARE * (end - begin))
-
-    @staticmethod
-    def _between() -> float:
-        return seconds_from_environment("PEERDESCENT_CHECKPOINT_SECONDS", SECONDS_BETWEEN)
+        self._next = end + max(seconds_between(), SAVING_SHARE * (end - begin))
 
 
 class Checkpoints:

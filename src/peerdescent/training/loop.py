@@ -23,7 +23,7 @@ from peerdescent.mixing.weights import MixingWeights
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
 from peerdescent.training.callbacks import Callback, CallbackList
-from peerdescent.training.checkpoints import Checkpoints
+from peerdescent.training.checkpoints import Checkpoints, seconds_between
 from peerdescent.training.evaluation import evaluate, evaluate_agents, violations
 from peerdescent.training.gradients import choose_strategy
 from peerdescent.training.plan import Plan
@@ -51,6 +51,7 @@ class Run:
         self, plan: Plan, group: ProcessGroup, faults: Faults = NO_FAULTS, callbacks: Sequence[Callback] = ()
     ) -> None:
         check_for_machine("threads", plan.settings.threads or 1)
+        seconds_between()  # wrong input is found before anything is written
         device, dtype = plan.settings.place()
         if group.size > 1 and device.type != "cpu":
             raise InputError(f"device = {plan.settings.device!r}: agents in several processes live on the cpu.")
