@@ -194,12 +194,16 @@ def parse(value: object, name: str) -> Rate:
     """
     if isinstance(value, Schedule) and not isinstance(value, (int, float)):
         return value
-    if str(value).startswith(f"{PYTHON}:"):
+    try:
+        written = str(value)
+    except Exception as error:  # an object of the user's
+        raise InputError(f"{name} is {described(value)}: expected {EXPECTED}.") from error
+    if written.startswith(f"{PYTHON}:"):
         raise InputError(
             f"{name} = {value!r} is a Python function, which a text cannot hold: pass the function itself, "
             f"or use {EXPECTED}."
         )
-    form, _, rest = str(value).partition(":")
+    form, _, rest = written.partition(":")
     try:
         if form in FORMS:
             return FORMS[form](rest)

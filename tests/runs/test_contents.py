@@ -165,3 +165,26 @@ def test_several_processes_remove_a_checkpoint_together(tmp_path: Path, monkeypa
     monkeypatch.setattr(Path, "iterdir", gone)
     remove_checkpoint(folder)
     assert not folder.exists()
+
+
+def test_a_comparison_with_a_foreign_folder_in_place_of_a_run_is_left_alone(here: Path, peerdescent_: Command) -> None:
+    methods = ["-a", "d2", "-a", "d-sgd-1"]
+    flags = [
+        "compare",
+        "--problem",
+        "quadratic",
+        "--graph",
+        "ring:4",
+        *methods,
+        "--iterations",
+        "4",
+        "-q",
+        "--out",
+        "c",
+    ]
+    assert peerdescent_(*flags).code == 0
+    (here / "c" / "d2" / "environment.json").unlink()
+    (here / "c" / "d2" / "environment.json").mkdir()
+    before = names(here)
+    assert peerdescent_(*flags, "--overwrite").code == 2
+    assert names(here) == before

@@ -124,7 +124,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("metropols", ["metropolis", "lazy"])
     " (did you mean 'metropolis'?)"
     """
-    near = difflib.get_close_matches(str(name).lower(), known, n=3)
+    near = difflib.get_close_matches(name.lower(), known, n=3) if isinstance(name, str) else []
     return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
 

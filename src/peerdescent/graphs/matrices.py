@@ -51,7 +51,7 @@ def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
      [ 0.  -0.5  0.5]]
     """
     _check_graph(graph)
-    name, colon, text = str(kind).partition(":")
+    name, colon, text = kind.partition(":") if isinstance(kind, str) else (kind, "", "")
     weigh = _lookup(LAPLACIANS, "Laplacian", name).weigh
     scale = _scale(kind, text) if colon else 1.0
     with np.errstate(over="ignore"):  # reported below
@@ -76,7 +76,7 @@ def mixing(graph: Graph, kind: str = "metropolis") -> csr_array:
      [0.    0.167 0.833]]
     """
     _check_graph(graph)
-    weights = _lookup(MIXINGS, "mixing matrix", str(kind)).weigh(graph)
+    weights = _lookup(MIXINGS, "mixing matrix", kind).weigh(graph)
     return _matrix(graph, weights, 1.0 - _row_sums(graph, weights))
 
 
@@ -139,9 +139,9 @@ MIXINGS: Mapping[str, Weighting] = MappingProxyType(
 
 
 def _lookup(table: Mapping[str, Weighting], what: str, name: str) -> Weighting:
-    if name in table:
+    if isinstance(name, str) and name in table:
         return table[name]
-    raise InputError(f"there is no {what} {name!r}{did_you_mean(name, table)}; use one of {', '.join(table)}.")
+    raise InputError(f"there is no {what} {described(name)}{did_you_mean(name, table)}; use one of {', '.join(table)}.")
 
 
 def _scale(kind: str, text: str) -> float:

@@ -178,6 +178,7 @@ def _runs_below(path: Path) -> Iterator[Path]:
         listed = keys.get("algorithms", [keys.get("algorithm")])
         for name in listed if isinstance(listed, list) else []:
             if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name:
+                _check(path / name, resume=False, overwrite=True)
                 yield from _ours(path / name, 0)
     if os.path.lexists(path / TUNING):
         for name in _RUNS_OF_A_TUNING:
