@@ -30,7 +30,7 @@ def run(**given: Any) -> None:
 
     - `torchrun --nnodes 4 --rdzv-backend c10d --rdzv-endpoint HOST:29400 -m peerdescent run experiment.toml`
 
-    Exit code 2: wrong input; 3: the run diverged.
+    Exit code 1: it cannot go on; 2: wrong input; 3: it diverged; 130, 143: stopped by Ctrl-C, SIGTERM.
     """
     _execute(given, together=False)
 
@@ -47,7 +47,7 @@ def compare(**given: Any) -> None:
 
     - `peerdescent compare runs/b --resume`
 
-    Exit code 2: wrong input; 3: all methods diverged.
+    Exit code 1: it cannot go on; 2: wrong input; 3: all methods diverged; 130, 143: stopped by Ctrl-C, SIGTERM.
     """
     _execute(given, together=True)
 
