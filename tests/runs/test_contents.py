@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -146,7 +147,7 @@ def test_an_impossible_folder_is_one_sentence(name: str, flag: list[str], peerde
 
 @pytest.mark.parametrize("part", ["000000000002/manifest.json", "000000000002.safetensors"])
 def test_nothing_is_removed_if_a_part_of_a_checkpoint_is_a_folder(part: str, here: Path, peerdescent_: Command) -> None:
-    flags = ["run", "--problem", "quadratic", "--graph", "ring:4", "-a", "d2", "--iterations", "4", "-q", "--out", "a"]
+    flags = shlex.split("run --problem quadratic --graph ring:4 -a d2 --iterations 4 -q --out a")
     assert peerdescent_(*flags).code == 0
     (here / "a" / "checkpoints" / part).mkdir(parents=True)
     before = names(here)
@@ -168,20 +169,7 @@ def test_several_processes_remove_a_checkpoint_together(tmp_path: Path, monkeypa
 
 
 def test_a_comparison_with_a_foreign_folder_in_place_of_a_run_is_left_alone(here: Path, peerdescent_: Command) -> None:
-    methods = ["-a", "d2", "-a", "d-sgd-1"]
-    flags = [
-        "compare",
-        "--problem",
-        "quadratic",
-        "--graph",
-        "ring:4",
-        *methods,
-        "--iterations",
-        "4",
-        "-q",
-        "--out",
-        "c",
-    ]
+    flags = shlex.split("compare --problem quadratic --graph ring:4 -a d2,d-sgd-1 --iterations 4 -q --out c")
     assert peerdescent_(*flags).code == 0
     (here / "c" / "d2" / "environment.json").unlink()
     (here / "c" / "d2" / "environment.json").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -67,20 +68,7 @@ def test_a_live_run_is_left_alone(flag: list[str], peerdescent_: Command, here: 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("busy", ["b", "b/d2"])
 def test_a_live_comparison_is_left_alone(busy: str, peerdescent_: Command, here: Path) -> None:
-    flags = [
-        "compare",
-        "--problem",
-        "quadratic",
-        "--graph",
-        "ring:4",
-        "-a",
-        "d2,dm-sgd",
-        "--iterations",
-        "20",
-        "-q",
-        "--out",
-        "b",
-    ]
+    flags = shlex.split("compare --problem quadratic --graph ring:4 -a d2,dm-sgd --iterations 20 -q --out b")
     assert peerdescent_(*flags).code == 0
     with FolderLock(here / busy):
         before = contents(here / "b")
