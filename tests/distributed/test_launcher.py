@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 import torch
 from tests.support import process_runs
 
+from peerdescent.distributed import membership
 from peerdescent.distributed.faults import Faults
 from peerdescent.distributed.launcher import launch, workers
 from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.distributed.rendezvous import local_store
+from peerdescent.distributed.signed_store import SignedStore
 from peerdescent.distributed.worker_process import worker_context
 from peerdescent.errors import PeerLostError
 
@@ -90,3 +94,13 @@ def test_launch_restarts_after_a_loss(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"0-0", "1-0", "1-1"}
     with pytest.warns(UserWarning, match="lost process 1"), pytest.raises(PeerLostError, match="has lost process 1"):
         launch(rank_zero, job, arguments, 2, Faults())
+
+
+def test_workers_connect_after_a_connection_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch whose worker dies while it connects is followed by another from the same process."""
+    with monkeypatch.context() as short:
+        short.setattr(membership, "CONNECT_TIMEOUT", timedelta(seconds=0.2))
+        alone = ProcessGroup(0, 2, SignedStore(local_store()), ("here", "there"))
+        with pytest.raises(RuntimeError):
+            alone.connect()
+    assert len(reports()) == 2

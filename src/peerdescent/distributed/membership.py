@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 import torch.distributed as dist
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from peerdescent.distributed.exchange import Traffic
@@ -54,7 +55,13 @@ class MembershipTracking(Reporting):
         scope, before = PrefixStore(f"group-{self.epoch}", self.entries.store), open_sockets()
         # The timeout is for connecting only: every wait has its own.
         with gloo_interface(loopback() if self.on_loopback else None):
-            dist.init_process_group("gloo", store=scope, rank=self.rank, world_size=self.size, timeout=CONNECT_TIMEOUT)
+            try:
+                dist.init_process_group(
+                    "gloo", store=scope, rank=self.rank, world_size=self.size, timeout=CONNECT_TIMEOUT
+                )
+            except RuntimeError:
+                _reset_group_count()
+                raise
         self._sockets = open_sockets() - before
         if self._heartbeat is not None and self._heartbeat.lost_members:  # lost before there were sockets to shut down
             self.interrupt()
@@ -130,6 +137,16 @@ class MembershipTracking(Reporting):
         """Close the connections to the other processes."""
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _reset_group_count() -> None:
+    """Make torch count groups from zero again after one that failed to connect.
+
+    Torch names the keys of a group by that count, so a process that counts one more waits for keys that the others
+    never set. Only leaving a group resets it.
+    """
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    dist.destroy_process_group()
 
 
 def _port(store: Store) -> int:
