@@ -22,6 +22,11 @@ def names(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()}
 
 
+def written(folder: Path) -> dict[Path, int]:
+    """When each file was written, without locks."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != ".lock"}
+
+
 def test_a_run_is_overwritten_and_other_files_stay(peerdescent_: Command, here: Path) -> None:
     assert peerdescent_("run", *SMALL, "-a", "d2", "--out", "a").code == 0
     plain, victim = names(here / "a"), here / "victim"
@@ -133,6 +138,23 @@ def test_a_folder_in_place_of_a_file_is_noticed_before_anything_is_removed(tmp_p
     with pytest.raises(InputError, match=r"metrics\.jsonl is a folder where a file is expected"):
         RunFolder(tmp_path / "a", overwrite=True)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
+@pytest.mark.parametrize(("name", "kind"), [("figures", "not a folder"), ("table.md", "a folder where a file")])
+def test_what_could_not_be_written_at_the_end_is_noticed_before_the_run(
+    name: str, kind: str, flag: str, peerdescent_: Command, here: Path
+) -> None:
+    command = ["run", *SMALL, "-a", "d2", "--out", "a"]
+    folder = RunFolder(here / "a")
+    folder.describe({"seed": 1})
+    folder.close()
+    (here / "a" / name).touch() if name == "figures" else (here / "a" / name).mkdir()
+    before = written(here)
+    said = peerdescent_(*command, flag)
+    assert said.code == 2
+    assert f"a/{name} is {kind}" in said.err
+    assert written(here) == before
 
 
 @pytest.mark.parametrize("flag", [[], ["--resume"], ["--overwrite"]])

@@ -167,6 +167,7 @@ DATA: dict[str, tuple[Any, tuple[str, ...]]] = {
     "None": (None, ("None", "expected (inputs, targets)")),
     "a text": ("mnist", ("'mnist'", "expected (inputs, targets)")),
     "a dict": ({"inputs": INPUTS}, ("expected (inputs, targets)",)),
+    "one number": (torch.tensor(1.0), ("expected (inputs, targets)",)),
     "one tensor": (INPUTS, ("expected (inputs, targets)",)),
     "numbers": ((1.0, 2.0), ("expected (inputs, targets)",)),
     "uneven": ((INPUTS, TARGETS[:3]), ("40 inputs and 3 targets",)),

@@ -50,8 +50,8 @@ class Experiment(Settings, frozen=True, kw_only=True):
         super().__post_init__()
         if not self.algorithms:
             raise InputError("an experiment needs an algorithm: see `peerdescent list algorithms`.")
-        if len(set(self.algorithms)) < len(self.algorithms):
-            raise InputError(f"algorithms = {', '.join(self.algorithms)}: expected every method once.")
+        if repeated := sorted({name for name in self.algorithms if self.algorithms.count(name) > 1}):
+            raise InputError(f"algorithms has {', '.join(repeated)} more than once: name every method once.")
 
     @property
     def problem_options(self) -> dict[str, Any]:

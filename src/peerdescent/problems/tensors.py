@@ -46,7 +46,11 @@ def as_tensors(data: Data, name: str) -> tuple[torch.Tensor, torch.Tensor]:
 def _as_columns(data: Any, name: str) -> list[torch.Tensor]:
     if isinstance(data, str | bytes | dict) or not isinstance(data, Iterable):
         raise InputError(f"{name} is {described(data)}: {EXPECTED}.")
-    return [_tensor(column, f"{name}[{c}]") for c, column in enumerate(data)]
+    try:
+        columns = list(data)
+    except TypeError:  # a tensor or array of a single number
+        raise InputError(f"{name} is {described(data)}: {EXPECTED}.") from None
+    return [_tensor(column, f"{name}[{c}]") for c, column in enumerate(columns)]
 
 
 def _columns_of(dataset: Dataset[Any], name: str) -> list[torch.Tensor]:

@@ -58,6 +58,7 @@ def prepare_folder(path: Path, resume: bool, overwrite: bool) -> FolderLock:
         lock = FolderLock(path)
         try:
             _check(path, resume, overwrite)  # another process may have used the folder meanwhile
+            _check_kinds(path)
             if overwrite and not resume and is_run_folder(path):
                 _overwrite(path)
             _remove_temporary_files(path)
@@ -97,7 +98,7 @@ def _overwrite(path: Path) -> None:
     for folder in inner:
         if is_locked(folder):
             raise InputError(held_by(folder))
-    for folder in (path, *inner):
+    for folder in inner:
         _check_kinds(folder)
     for folder in inner:
         with FolderLock(folder) as lock:
@@ -196,7 +197,9 @@ def _ours(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _check_kinds(folder: Path) -> None:
-    """Refuse to clear a folder with a folder in place of one of its files, before anything is removed."""
+    """Refuse a folder where one is in place of a file or the other way round, before anything is written or removed."""
+    if os.path.lexists(folder / FIGURES) and not (folder / FIGURES).is_dir():
+        raise InputError(f"{folder / FIGURES} is not a folder: move it, or choose another --out.")
     files = [folder / name for name in (SUMMARY, *_FILES, *_FILES_OF_A_TUNING, COMPARISON, TUNING)]
     files += [folder / FIGURES / name for name in _FIGURES]
     for saved in checkpoints_in(folder / CHECKPOINTS):
