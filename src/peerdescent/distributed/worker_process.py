@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-PRELOAD = ["peerdescent.training.loop", "peerdescent.experiments.run"]
+PRELOAD = ["peerdescent.distributed.fork_server"]
 """What every worker imports; the fork server imports it once for all."""
 READ_AT_START = ("PYTHON", "LD_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "ATEN_", "TORCH_", "PYTORCH_")
 """Prefixes of environment variables that the interpreter and libraries read when they are loaded."""
