@@ -100,6 +100,8 @@ def _overwrite(path: Path) -> None:
             raise InputError(held_by(folder))
     for folder in inner:
         _check_kinds(folder)
+    for folder in (path, *inner):
+        _check_checkpoints(folder)
     for folder in inner:
         with FolderLock(folder) as lock:
             _clear(folder)
@@ -201,11 +203,20 @@ def _check_kinds(folder: Path) -> None:
     if os.path.lexists(folder / FIGURES) and not (folder / FIGURES).is_dir():
         raise InputError(f"{folder / FIGURES} is not a folder: move it, or choose another --out.")
     files = [folder / name for name in (SUMMARY, *_FILES, *_FILES_OF_A_TUNING, COMPARISON, TUNING)]
-    files += [folder / FIGURES / name for name in _FIGURES]
+    _check_files([*files, *(folder / FIGURES / name for name in _FIGURES)])
+
+
+def _check_checkpoints(folder: Path) -> None:
+    """Refuse to remove checkpoints with a folder in place of one of their files, before anything is removed."""
+    files: list[Path] = []
     for saved in checkpoints_in(folder / CHECKPOINTS):
         parts = saved.iterdir() if saved.is_dir() and not saved.is_symlink() else ()
         files += [saved] * (saved.suffix != "")
         files += [part for part in parts if part.name == MANIFEST or PART_NAME.fullmatch(part.name)]
+    _check_files(files)
+
+
+def _check_files(files: list[Path]) -> None:
     for path in files:
         if path.is_dir() and not path.is_symlink():
             raise InputError(f"{path} is a folder where a file is expected: move it, or choose another --out.")
