@@ -37,6 +37,7 @@ def found() -> dict[str, list[Any]]:
         ("frozen", "bf16", 1),
         ("frozen", "same", 3),
         ("left_out",),
+        ("released",),
         ("slow", "2"),
         ("uneven", "dsgpa", "wait"),
         ("uneven", "d2", "averaged"),
@@ -205,3 +206,8 @@ def log_of(*names: str, ended: bool = False, in_barrier: bool = False) -> CallLo
 def test_logs_disagree_only_on_calls_that_were_made(logs: list[CallLog], sentence: str) -> None:
     text = disagreement(dict(enumerate(logs)))
     assert text.startswith(sentence) if sentence else not text
+
+
+def test_no_tensor_is_left_to_a_thread_of_gloo() -> None:
+    """A process that ends while a thread frees a tensor aborts."""
+    assert found()["released"] == [{"held": 0}] * AGENTS

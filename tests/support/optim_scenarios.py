@@ -272,6 +272,20 @@ def exit_during_a_look(rank: int) -> dict[str, Any]:
     return {"ended": True}
 
 
+def released(rank: int) -> dict[str, Any]:
+    """How often gloo still holds a tensor when a call has ended."""
+    opt, held = make(Model(rank)), 0
+    assert opt._peers is not None
+    for _ in range(300):
+        tensor = torch.ones(6)
+        opt._peers.all_reduce(tensor)
+        held += tensor._use_count() > 1  # type: ignore[attr-defined]
+        opt._peers.broadcast(tensor)
+        held += tensor._use_count() > 1  # type: ignore[attr-defined]
+    opt.wait()
+    return {"held": held}
+
+
 def in_workers(group: ProcessGroup, jobs: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
     """What each job returns in every process, or the sentence that it ends with there."""
     peers.INTERVAL = 0.1

@@ -43,6 +43,8 @@ EXPLAIN_SECONDS = 3.0
 """Seconds in which a process finds out why a connection broke."""
 FORCE_SECONDS = 10.0
 """Seconds that a call has to end once its connections are shut down; then the process exits."""
+RELEASE_SECONDS = 1.0
+"""How long gloo may take to let go of a tensor; it takes milliseconds on a busy machine."""
 BARRIER_SECONDS = 3
 """How long a barrier lasts, while another process waits in a call, until they wait for each other in vain."""
 FAILURE = "failure"
@@ -122,7 +124,8 @@ class Peers(ProcessGroup):
         options = dist.AllreduceOptions()
         options.reduceOp, options.timeout = dist.ReduceOp(operation), WAIT_TIMEOUT
         try:
-            self._torch_group.allreduce([tensor], options).wait(WAIT_TIMEOUT)
+            with _released(tensor):
+                self._torch_group.allreduce([tensor], options).wait(WAIT_TIMEOUT)
         except RuntimeError as error:
             raise PeerLostError({}, reason_of(error)) from error
         return tensor
@@ -130,7 +133,8 @@ class Peers(ProcessGroup):
     def broadcast(self, tensor: torch.Tensor) -> None:
         """Replace a tensor by that of rank 0."""
         try:
-            dist.broadcast(tensor, 0, group=self._torch_group)
+            with _released(tensor):
+                dist.broadcast(tensor, 0, group=self._torch_group)
         except RuntimeError as error:
             raise PeerLostError({0: reason_of(error)}) from error
 
@@ -251,6 +255,21 @@ class Peers(ProcessGroup):
         if stepping and not self._store_lost:
             with contextlib.suppress(RuntimeError):
                 self._publish(self.log.text(ended=True))
+
+
+@contextlib.contextmanager
+def _released(tensor: torch.Tensor) -> Iterator[None]:
+    """A call of gloo, and the moment until its thread has let go of the tensor.
+
+    A wait may end before that. If Python has dropped the tensor by then, the thread frees it and needs the
+    interpreter; if that is ending, the process aborts.
+    """
+    references = getattr(tensor, "_use_count", lambda: 0)  # earlier versions of torch do not tell
+    before = references()
+    yield
+    end = time.monotonic() + RELEASE_SECONDS
+    while references() > before and time.monotonic() < end:
+        time.sleep(0)
 
 
 def _failure_from(text: bytes) -> PeerdescentError:
