@@ -82,8 +82,8 @@ processes = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are
 @processes
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.e2e)])
 def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> None:
-    before = shared_folders()
-    code, err = struck(here, blow, lambda _: (here / "a" / "metrics.jsonl").exists())
+    before, rows = shared_folders(), here / "a" / "metrics.jsonl"
+    code, err = struck(here, blow, lambda _: rows.exists() and rows.stat().st_size)  # the first row: iterations begin
     if blow == signal.SIGKILL:
         assert code == -blow
         return
