@@ -170,11 +170,12 @@ def test_what_is_not_a_regular_file(source: str, command: str, peerdescent_: Com
         (b"seed = 1\n\xff", "is not text"),
         (b"'' = 1", "unknown key ''"),
         (b"algorithms = ['']", "there is no algorithm ''"),
+        (b"algorithms = [" + b"'d2'," * 60_000 + b"'d-sgd-1']", "algorithms has d2 more than once"),
         (b"batch-size = 1\nbatch_size = 2", "has both batch-size and batch_size"),
         (b"seed = 0x" + b"f" * 5000, "seed = an int"),
         (b"#" * ((64 << 20) + 1), "larger than 64 MiB"),
     ],
-    ids=range(22),
+    ids=range(23),
 )
 def test_experiment_files(content: bytes, words: str, peerdescent_: Command) -> None:
     Path("a.toml").write_bytes(content)

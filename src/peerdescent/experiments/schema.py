@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -50,7 +51,7 @@ class Experiment(Settings, frozen=True, kw_only=True):
         super().__post_init__()
         if not self.algorithms:
             raise InputError("an experiment needs an algorithm: see `peerdescent list algorithms`.")
-        if repeated := sorted({name for name in self.algorithms if self.algorithms.count(name) > 1}):
+        if repeated := [name for name, count in Counter(self.algorithms).items() if count > 1]:
             raise InputError(f"algorithms has {', '.join(repeated)} more than once: name every method once.")
 
     @property
