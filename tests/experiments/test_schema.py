@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given
 from tests.support.commands import Command
@@ -130,3 +131,14 @@ def test_the_commented_file_is_the_default_experiment(peerdescent_: Command, her
     lines = [line.removeprefix("# ") for line in commented().split("# [set]")[0].splitlines()]
     keys = toml.loads("\n".join(line for line in lines if re.match(r"[a-z_]+ = ", line)), "every key")
     assert set(keys) == set(NAMES) - {"set"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_array_where_none_is_expected_is_one_sentence(name: str) -> None:
+    with pytest.raises(InputError, match=rf"{name} = an ndarray of shape \(2,\): expected"):
+        Experiment(**{name: np.array([1, 2])})
+
+
+def test_a_long_unknown_key_makes_no_long_sentence() -> None:
+    with pytest.raises(InputError, match=r"unknown key 'x{60}…'\."):
+        from_keys({"x" * 2000: 1}, "experiment.toml")

@@ -108,7 +108,7 @@ def checked(setting: Setting, value: Any) -> Any:
     kind = Annotated[setting.type, setting.meta] if setting.meta else setting.type
     try:
         return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError):  # half of a surrogate pair, from bytes that are no text
+    except Exception:  # not only msgspec's: methods of the value fail too, such as those of an array taken for a dict
         raise InputError(f"{setting.name} = {described(value)}: expected {setting.expected}.") from None
 
 

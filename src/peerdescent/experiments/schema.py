@@ -80,7 +80,8 @@ def from_keys(keys: Mapping[str, Any], source: str = "the experiment", base: Exp
     known = [setting.name for setting in settings_of(Experiment)]
     for key in keys:
         if key not in known:
-            raise InputError(f"{source} has an unknown key {key!r}{did_you_mean(key, known)}.")
+            shown = key if len(key) <= 60 else f"{key[:60]}…"
+            raise InputError(f"{source} has an unknown key {shown!r}{did_you_mean(key, known)}.")
     return (base or Experiment()).replace(**keys)
 
 
