@@ -142,3 +142,10 @@ def test_an_array_where_none_is_expected_is_one_sentence(name: str) -> None:
 def test_a_long_unknown_key_makes_no_long_sentence() -> None:
     with pytest.raises(InputError, match=r"unknown key 'x{60}…'\."):
         from_keys({"x" * 2000: 1}, "experiment.toml")
+
+
+def test_a_title_must_fit_on_a_figure() -> None:
+    """Drawing a million characters takes minutes."""
+    with pytest.raises(InputError, match=r"title = a str: expected a text of at most 300 characters\."):
+        Experiment(title="x" * 301)
+    assert Experiment(title="x" * 300).title

@@ -29,7 +29,7 @@ KINDS: dict[Any, str] = {
 
 
 def about(text: str, metavar: str = "", panel: str = "", **limits: Any) -> msgspec.Meta:
-    """What is known of a setting besides its type: help text, name of its value, help panel, limits (ge, le)."""
+    """What is known of a setting besides its type: help text, name of its value, help panel, limits."""
     return msgspec.Meta(description=text, extra={"metavar": metavar, "panel": panel}, **limits)
 
 
@@ -137,7 +137,9 @@ def _parts(annotation: Any) -> tuple[Any, bool, msgspec.Meta | None]:
 
 
 def _limits(meta: msgspec.Meta | None) -> str:
-    """The range that a number must lie in, in words."""
+    """The range that a number must lie in, or how long a text may be, in words."""
+    if meta is not None and meta.max_length is not None:
+        return f" of at most {meta.max_length} characters"
     if meta is None or meta.ge is None:
         return ""
     if meta.le is not None and meta.le != LARGEST:

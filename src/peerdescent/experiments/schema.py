@@ -42,7 +42,7 @@ class Experiment(Settings, frozen=True, kw_only=True):
         about("A hyperparameter (eta=.03), one method's (dm-sgd.eta=.1) or the problem's (problem.start=glorot).",
               "KEY=VALUE", WHAT),
     ] = {}  # noqa: RUF012 (msgspec copies it)  # fmt: skip
-    title: Annotated[str, about("A heading for figures and reports.", "TEXT", WHAT)] = ""
+    title: Annotated[str, about("A heading for figures and reports.", "TEXT", WHAT, max_length=300)] = ""
     load: Annotated[
         tuple[str, ...], about("A Python file that registers your own methods or problems; it is run.", "FILE", WHAT)
     ] = ()
