@@ -15,6 +15,8 @@ GROUPS = 20
 TRACEBACK = "Traceback (most recent call last)"
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+),? in (\S+)', re.MULTILINE)
 RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Stop\w*))\b", re.MULTILINE)
+PACKAGE = "/src/peerdescent/"
+"""Part of the paths of the project's modules; a clone may have any name, that of the project too."""
 TEMPORARY = ("*.part", "*.tmp", "cache/tmp*", "tmp/*", "shm/*")
 """What nobody should find after a command: unfinished files, temporary folders, shared memory."""
 OF_TORCH = "tmp/torchinductor_*"
@@ -137,12 +139,12 @@ def _frame(frames: Sequence[tuple[str, str, str]]) -> str:
     if not frames:
         return "unknown place"
     named = [f"{_short(path)}:{name}" for path, _, name in frames]
-    own = [name for (path, _, _), name in zip(frames, named, strict=True) if "/peerdescent/" in path]
+    own = [name for (path, _, _), name in zip(frames, named, strict=True) if PACKAGE in path]
     return named[-1] if not own or own[-1] == named[-1] else f"{own[-1]} ({named[-1]})"
 
 
 def _short(path: str) -> str:
-    return path.rpartition("/peerdescent/")[2] if "/peerdescent/" in path else "/".join(path.split("/")[-2:])
+    return path.rpartition(PACKAGE)[2] if PACKAGE in path else "/".join(path.split("/")[-2:])
 
 
 class Report:
