@@ -42,10 +42,11 @@ def problem(model: nn.Module | None = None, **options: Any) -> Supervised:
 
 
 def run(group: ProcessGroup | None = None, **settings: Any) -> Result:
-    """D-SGD with fixed step size on the complete graph; `settings` go to `train`."""
+    """D-SGD on the complete graph unless told otherwise; `settings` go to `train`."""
     chosen = {"iterations": 20, "batch_size": BATCH, "eval_every": 10, "kernel": "plain", **settings}
     method = chosen.pop("method", "d-sgd-1")
-    return train(problem(chosen.pop("model", None)), GRAPH, method, group=group, **chosen)
+    graph = chosen.pop("graph", GRAPH)
+    return train(problem(chosen.pop("model", None)), graph, method, group=group, **chosen)
 
 
 def beginning(dtype: torch.dtype) -> State:
