@@ -16,6 +16,7 @@ from torch import nn
 from peerdescent import Callback, InputError, Result, algorithms, graphs, load, train
 from peerdescent.algorithms import D2
 from peerdescent.problems import quadratic
+from peerdescent.runs.fingerprint import fingerprint
 from peerdescent.training.loop import Run
 from peerdescent.training.state_repair import readmit_agents
 
@@ -87,6 +88,18 @@ def test_nothing_to_recalibrate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="quadratic has no layers with running statistics"):
         train(quadratic(4), "ring:4", "d2", iterations=2, running_statistics="recalibrate", out=tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def test_batches_of_one_sample_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Expected more than 1 value per channel"):
+        run(batch_size=1, out=tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_setting_that_older_runs_do_not_have_leaves_their_fingerprints() -> None:
+    old = fingerprint({"seed": 1})
+    assert fingerprint({"seed": 1, "running_statistics": "average"}) == old
+    assert fingerprint({"seed": 1, "running_statistics": "recalibrate"}) != old
 
 
 class Interrupt(Callback):

@@ -65,10 +65,10 @@ class AgentBuffers(Sampled):
         with own_generator(self.device):
             return changing_buffers(self._module, dict(self._pristine.named_buffers()), call, self._called)
 
-    def _few_samples(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return two samples of agent 0; some layers refuse one sample."""
+    def _few_samples(self, count: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return samples of agent 0: two, since some layers refuse one."""
         inputs, targets = self.shard(0)
-        rows = (torch.arange(2) % len(inputs)).to(self.device)
+        rows = (torch.arange(count) % len(inputs)).to(self.device)
         return inputs[rows], targets[rows]
 
     @cached_property

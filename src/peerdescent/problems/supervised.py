@@ -130,12 +130,12 @@ class Supervised(AgentBuffers):
             return False
         return draws_random_numbers(self._sample_gradient, self.device, self._called)
 
-    def _sample_gradient(self) -> torch.Tensor:
-        """Return the loss and gradient of agent 0 on two samples, as one vector."""
+    def _sample_gradient(self, samples: int = 2) -> torch.Tensor:
+        """Return the loss and gradient of agent 0 on some samples, as one vector."""
         point = self.flatten(self._pristine).to(self.device, self.dtype)
         with explained(f"the gradient of {self.name} cannot be computed"):
             leaves = {name: view.requires_grad_() for name, view in self.unflatten(point).items()}
-            value, gradients = self._differentiate(leaves, *self._few_samples())
+            value, gradients = self._differentiate(leaves, *self._few_samples(samples))
         return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
 
     def flatten(self, module: nn.Module) -> torch.Tensor:
@@ -185,6 +185,9 @@ class Supervised(AgentBuffers):
         """Return gradients for a block of agents; random draws in the module depend on (seed, agent, k) alone."""
         if self.by_hand:
             return super().oracle(batch_size, seed, replacement, agents, strategy)
+        if (min(self.sizes) if batch_size is None else batch_size) == 1:
+            with own_generator(self.device):
+                self._sample_gradient(1)  # some layers need more samples: refused before anything is written
         rows = {name: every[agents.start : agents.stop].clone() for name, every in self.initial_buffers(seed).items()}
         if self.draws or rows:
             views = [self.updating({name: row[i] for name, row in rows.items()}) for i in range(len(agents))]
