@@ -91,15 +91,6 @@ def test_a_module_whose_data_do_not_fit_is_refused() -> None:
         train(problem, "ring:2", "d-sgd-1", iterations=2)
 
 
-def test_running_statistics_are_refused() -> None:
-    net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-    with pytest.raises(InputError, match=r"layer '1' keeps running statistics.*GroupNorm"):
-        supervised(net, nn.functional.cross_entropy, two_moons(), agents=2)
-    harmless = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 2))
-    problem = supervised(harmless, nn.functional.cross_entropy, two_moons(), agents=2)
-    assert torch.isfinite(train(problem, "ring:2", "d-sgd-1", iterations=5, batch_size=10).x).all()
-
-
 @pytest.mark.parametrize(
     "data",
     [

@@ -17,6 +17,7 @@ from peerdescent.problems import Problem
 from peerdescent.runs.contents import CHECKPOINTS, SUMMARY
 from peerdescent.runs.folder import read_experiment, read_metrics, read_summary
 from peerdescent.runs.metrics import Row
+from peerdescent.training.buffers import split_state
 from peerdescent.training.checkpoints import Checkpoints
 from peerdescent.training.plan import MADE_IN_PYTHON
 from peerdescent.training.result import Result
@@ -60,8 +61,9 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None, trust: bo
     agents = [agent for agent in range(plan.graph.n) if agent not in checkpoint.lost]
     whole = (problem or plan.problem).to(device, dtype)
     end = _summary(folder)
+    state, buffers = split_state(checkpoint.state)
     return Result(
-        checkpoint.state["x"].to(device),
+        state["x"].to(device),
         read_metrics(folder),
         whole.subset(agents) if checkpoint.lost else whole,
         plan.graph.subset(agents) if checkpoint.lost else plan.graph,
@@ -73,6 +75,7 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None, trust: bo
         diverged=bool(end.get("diverged", False)),
         lost=checkpoint.lost,
         weights=plan.weights,
+        buffers={name: rows.to(device) for name, rows in buffers.items()},
     )
 
 

@@ -15,11 +15,25 @@ STRATEGIES = ("stacked", "loop")
 
 
 class Oracle(Protocol):
-    """Stochastic gradients for the agents hosted here, a pure function of the points and of (seed, agent, k)."""
+    """Stochastic gradients for the agents hosted here, a pure function of the points and of (seed, agent, k).
+
+    If calls also change buffers of a model, the oracle has them as its attribute `buffers`, and the gradients are a
+    function of them too.
+    """
 
     def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
         """Write the gradient of agent i at row i of `points` in iteration k into row i of `out`."""
         ...
+
+
+Buffers = dict[str, torch.Tensor]
+"""What a forward pass changes besides computing, by name: running statistics, moving averages, counters."""
+
+
+def buffers_of(oracle: Oracle) -> Buffers:
+    """Return the buffers that calls of an oracle change, one row per agent hosted here; most have none."""
+    buffers: Buffers = getattr(oracle, "buffers", {})
+    return buffers
 
 
 class Problem(ABC):
@@ -88,6 +102,20 @@ class Problem(ABC):
     def model(self, x: torch.Tensor) -> nn.Module | None:
         """Return the module with parameters x, or None without a module."""
         return None
+
+    def initial_buffers(self, seed: int) -> Buffers:
+        """Return the buffers with which the agents start, one row per agent; most problems have none."""
+        return {}
+
+    def with_buffers(self, buffers: Buffers) -> Problem:
+        """Return a view of the problem in which `loss`, `accuracy`, `gradient` and `model` use these buffers."""
+        if buffers:
+            raise InputError(f"the problem {self.name} has no buffers; there are {', '.join(buffers)}.")
+        return self
+
+    def recalibrated(self, x: torch.Tensor, seed: int) -> Problem:
+        """Return a view of the problem whose running statistics are those of the model with parameters x."""
+        raise InputError(f"running_statistics = 'recalibrate': {self.name} has no layers with running statistics.")
 
     @abstractmethod
     def to(self, device: torch.device, dtype: torch.dtype) -> Problem:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError, PeerdescentError
@@ -41,20 +41,21 @@ def in_brief(error: Exception, length: int = 200) -> str:
 
 
 def check_model(model: nn.Module, loss: object) -> None:
-    """Refuse what is no module and no loss, and a module with state outside of its parameters."""
+    """Refuse what is no module and no loss, and a module whose layers cannot work for one agent alone."""
     if not isinstance(model, nn.Module):
         raise InputError(f"model is {described(model)}: expected a torch.nn.Module.")
     if not callable(loss):
         raise InputError(f"loss is {described(loss)}: expected a function of (outputs, targets), their mean loss.")
     for name, module in model.named_modules():
-        if getattr(module, "track_running_stats", False) and getattr(module, "running_mean", None) is not None:
+        if isinstance(module, nn.SyncBatchNorm):
             raise InputError(
-                f"the layer {name or type(model).__name__!r} keeps running statistics, which are not parameters; "
-                "use track_running_stats=False or GroupNorm."
+                f"the layer {name or type(model).__name__!r} is a SyncBatchNorm, which averages over processes: use "
+                "BatchNorm, whose running statistics belong to each agent."
             )
-    if any(parameter.is_meta for parameter in model.parameters()):
+    tensors = [*model.parameters(), *model.buffers()]
+    if any(tensor.is_meta for tensor in tensors):
         raise InputError(f"the model {type(model).__name__} is on the meta device: give its parameters values first.")
-    if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
+    if any(is_lazy(tensor) for tensor in tensors):
         raise InputError(
             f"the model {type(model).__name__} has lazy layers without shapes; call it once on a batch before."
         )

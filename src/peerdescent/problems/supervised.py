@@ -10,29 +10,32 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.nn.modules.conv import _ConvNd
 
 from peerdescent._util.validation import check_choice
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
 from peerdescent.errors import InputError
-from peerdescent.problems.base import Oracle
+from peerdescent.problems.agent_buffers import AgentBuffers
+from peerdescent.problems.base import Buffers, Oracle
 from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
+from peerdescent.problems.module_buffers import ConstantBuffers
+from peerdescent.problems.module_oracle import ModuleOracle
 from peerdescent.problems.module_randomness import (
     EVALUATION_SEED,
     SeededOracle,
     draws_random_numbers,
     own_generator,
 )
-from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Batches, Sampled, Shards
+from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Batches, Shards
 from peerdescent.problems.tensors import Data, as_tensors
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 STARTS = ("shared", "independent")
 
 
-class Supervised(Sampled):
+class Supervised(AgentBuffers):
     """f_i(x) = mean over the shard of agent i of loss(module with parameters x).
 
     Gradients are computed for all agents at once by `torch.func.vmap`, or agent by agent.
@@ -58,27 +61,34 @@ class Supervised(Sampled):
             raise InputError(
                 f"loss = {loss!r}: expected a function of (outputs, targets) that returns their mean loss."
             )
-        self._module, self.loss_function, self.start_kind = copied(model), loss, start
+        self._pristine, self.loss_function, self.start_kind = copied(model), loss, start
         self.shapes = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}
         self.dimension = sum(shape.numel() for shape in self.shapes.values())
         if not self.dimension:
             raise InputError(
                 f"the model {type(model).__name__} has no parameters with requires_grad; give a trainable model."
             )
-        self._leaves: dict[tuple[int, int], list[dict[str, torch.Tensor]]] = {}
+        self._leaves = {}
 
     def start(self, seed: int) -> torch.Tensor:
         """Return the parameters of the module for all agents ("shared"), or new ones for each agent ("independent")."""
         if self.start_kind == "shared":
-            return self.flatten(self._module).expand(self.agents, -1).to(self.device, self.dtype).contiguous()
-        rows = []
-        for agent in range(self.agents):
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
-                fresh = copy.deepcopy(self._module)
-                fresh.apply(_reset)
-            rows.append(self.flatten(fresh))
+            return self.flatten(self._pristine).expand(self.agents, -1).to(self.device, self.dtype).contiguous()
+        rows = [self.flatten(self._fresh(seed, agent)) for agent in range(self.agents)]
         return torch.stack(rows).to(self.device, self.dtype)
+
+    def _fresh(self, seed: int, agent: int) -> nn.Module:
+        """Return the module with new parameters for one agent."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
+            return copy.deepcopy(self._pristine).apply(_reset)
+
+    def initial_buffers(self, seed: int) -> Buffers:
+        """Return the buffers of the module for all agents, or those of each agent's new module."""
+        if self.start_kind != "independent" or not self.changing:
+            return super().initial_buffers(seed)
+        fresh = [dict(self._fresh(seed, agent).named_buffers()) for agent in range(self.agents)]
+        return {name: torch.stack([buffers[name] for buffers in fresh]) for name in self.changing}
 
     def preferred_strategy(self) -> tuple[str, str]:
         """Return "loop" for convolutions and for modules that vmap cannot run, otherwise "stacked".
@@ -89,6 +99,8 @@ class Supervised(Sampled):
         """
         if self.by_hand:
             return super().preferred_strategy()
+        if self.changing:
+            return "loop", "the forward pass changes buffers of the model"
         if self.draws:
             return "loop", "the model draws random numbers"
         if any(isinstance(module, _ConvNd) for module in self._module.modules()):
@@ -104,7 +116,7 @@ class Supervised(Sampled):
         shards = [self.shard(agent) for agent in range(min(2, self.agents))]
         few = min(2, *(len(inputs) for inputs, _ in shards))
         inputs, targets = (torch.stack([shard[part][:few] for shard in shards]) for part in (0, 1))
-        points = self.flatten(self._module).to(self.device, self.dtype).repeat(len(shards), 1)
+        points = self.flatten(self._pristine).to(self.device, self.dtype).repeat(len(shards), 1)
         self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
 
     @cached_property
@@ -116,18 +128,14 @@ class Supervised(Sampled):
         """
         if self.by_hand:
             return False
-        return draws_random_numbers(self._sample_gradient, self.device, f"the model {type(self._module).__name__}")
+        return draws_random_numbers(self._sample_gradient, self.device, self._called)
 
-    def _sample_gradient(self) -> torch.Tensor:
-        """Return the loss and gradient of agent 0 on two samples, as one vector."""
-        inputs, targets = self.shard(0)
-        rows = (torch.arange(2) % len(inputs)).to(self.device)
-        point = self.flatten(self._module).to(self.device, self.dtype)
+    def _sample_gradient(self, samples: int = 2) -> torch.Tensor:
+        """Return the loss and gradient of agent 0 on some samples, as one vector."""
+        point = self.flatten(self._pristine).to(self.device, self.dtype)
         with explained(f"the gradient of {self.name} cannot be computed"):
             leaves = {name: view.requires_grad_() for name, view in self.unflatten(point).items()}
-            value = self._value(leaves, inputs[rows], targets[rows])
-            check_value(value)
-            gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+            value, gradients = self._differentiate(leaves, *self._few_samples(samples))
         return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
 
     def flatten(self, module: nn.Module) -> torch.Tensor:
@@ -142,18 +150,33 @@ class Supervised(Sampled):
 
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the loss of the outputs of the module."""
-        return self._value(self.unflatten(x), inputs, targets)
+        return self.loss_function(self._outputs(x, inputs), targets)
 
-    def _value(self, parameters: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return self.loss_function(functional_call(self._module, parameters, (inputs,)), targets)
+    def _outputs(self, x: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = self._call(self.unflatten(x), lambda module: module(inputs))
+        return outputs
+
+    def _differentiate(
+        self, leaves: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """Return the loss and its gradients at leaves."""
+
+        def work(module: nn.Module) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+            value = self.loss_function(module(inputs), targets)
+            check_value(value)
+            wanted = list(leaves.values())
+            return value, torch.autograd.grad(value, wanted, allow_unused=True, materialize_grads=True)
+
+        return self._call(leaves, work)
 
     def check_request(self, batch_size: int | None, strategy: str) -> None:
-        """Refuse stacked gradients of a module that draws: its draws would depend on which agents are together."""
+        """Refuse to stack agents whose module draws or changes buffers: that must not depend on who is together."""
         super().check_request(batch_size, strategy)
-        if self.draws and strategy == "stacked":
+        if strategy != "loop" and (self.changing or self.draws):
+            does = "changes its buffers" if self.changing else "draws random numbers"
             raise InputError(
-                f"gradients = 'stacked': the model {type(self._module).__name__} draws random numbers, which must not "
-                "depend on the agents that share a process; use gradients=loop or auto."
+                f"gradients = {strategy!r}: {self._called} {does}, which must not depend on the agents that share a "
+                "process; use gradients=loop or auto."
             )
 
     def oracle(
@@ -162,18 +185,21 @@ class Supervised(Sampled):
         """Return gradients for a block of agents; random draws in the module depend on (seed, agent, k) alone."""
         if self.by_hand:
             return super().oracle(batch_size, seed, replacement, agents, strategy)
-        if self.draws:
-            blocks = [range(agent, agent + 1) for agent in agents]
-            each = [super(Supervised, self).oracle(batch_size, seed, replacement, one, strategy) for one in blocks]
+        if (min(self.sizes) if batch_size is None else batch_size) == 1:
+            with own_generator(self.device):
+                self._sample_gradient(1)  # some layers need more samples: refused before anything is written
+        rows = {name: every[agents.start : agents.stop].clone() for name, every in self.initial_buffers(seed).items()}
+        if self.draws or rows:
+            views = [self.updating({name: row[i] for name, row in rows.items()}) for i in range(len(agents))]
+            each = [
+                AgentBuffers.oracle(view, batch_size, seed, replacement, range(agent, agent + 1), strategy)
+                for agent, view in zip(agents, views, strict=True)
+            ]
             oracle: Oracle = SeededOracle(each, seed, [self.number(agent) for agent in agents], self.device)
         else:
             oracle = super().oracle(batch_size, seed, replacement, agents, strategy)
-
-        def gradient(points: torch.Tensor, k: int, out: torch.Tensor) -> None:
-            with explained(f"the gradient of {self.name} cannot be computed"):
-                oracle(points, k, out)
-
-        return gradient
+        constants = ConstantBuffers(self._module, self.changing, self._called)
+        return ModuleOracle(oracle, rows, constants, f"the gradient of {self.name} cannot be computed")
 
     def stacked_gradient(
         self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
@@ -185,8 +211,7 @@ class Supervised(Sampled):
     def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
         """Compute agent by agent; each parameter is a leaf that views its part of the row."""
         for i, leaves in enumerate(self._rows_as_leaves(points)):
-            value = self._value(leaves, inputs[i], targets[i])
-            gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+            _, gradients = self._differentiate(leaves, inputs[i], targets[i])
             for place, gradient in zip(self.unflatten(out[i]).values(), gradients, strict=True):
                 place.copy_(gradient)
 
@@ -202,9 +227,9 @@ class Supervised(Sampled):
 
     @contextmanager
     def _evaluation(self) -> Iterator[None]:
-        """Evaluate a module that draws in eval mode, without dropout; what it draws all the same is always alike."""
+        """Evaluate a module that draws or changes buffers in eval mode; what it draws all the same is always alike."""
         with explained(f"{self.name} cannot be evaluated"):
-            if not self.draws:
+            if not (self.changing or self.draws):
                 yield
                 return
             training, self._module = self._module, self._evaluated_module
@@ -215,10 +240,6 @@ class Supervised(Sampled):
             finally:
                 self._module = training
 
-    @cached_property
-    def _evaluated_module(self) -> nn.Module:
-        return copy.deepcopy(self._module).eval()
-
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of test samples whose class has the largest output; None without test data or classes."""
         if self.test is None or self.test[1].is_floating_point() or self.test[1].dim() != 1:
@@ -227,27 +248,18 @@ class Supervised(Sampled):
         with torch.no_grad(), self._evaluation():
             for begin in range(0, len(self.test[1]), EVALUATED_AT_ONCE):
                 inputs, labels = (part[begin : begin + EVALUATED_AT_ONCE] for part in self.test)
-                outputs = functional_call(self._module, self.unflatten(x), (inputs,))
+                outputs = self._outputs(x, inputs)
                 right += int((outputs.argmax(dim=1) == labels).sum())
         return right / len(self.test[1])
 
     def model(self, x: torch.Tensor) -> nn.Module:
-        """Return a copy of the module with parameters x."""
-        module = copy.deepcopy(self._module).to(x.device, x.dtype)
+        """Return a copy of the module with parameters x and the buffers of this view."""
+        module = copy.deepcopy(self._pristine).to(x.device, x.dtype)
         with torch.no_grad():
-            parameters = dict(module.named_parameters())
-            for name, value in self.unflatten(x).items():
-                parameters[name].copy_(value)
+            tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+            for name, value in {**self.unflatten(x), **(self._given or {})}.items():
+                tensors[name].copy_(value)
         return module
-
-    def to(self, device: torch.device, dtype: torch.dtype) -> Supervised:
-        """Return the problem on another device, in another precision."""
-        new = super().to(device, dtype)
-        assert isinstance(new, Supervised)
-        new._module = copy.deepcopy(self._module).to(device, dtype)
-        new._leaves = {}
-        new.__dict__.pop("_evaluated_module", None)
-        return new
 
     def _rows_as_leaves(self, points: torch.Tensor) -> list[dict[str, torch.Tensor]]:
         key = (points.data_ptr(), len(points))
@@ -271,15 +283,18 @@ def supervised(
     """Make a problem for n agents from any module, loss and data.
 
     Args:
-        model: the module; its output must depend only on its parameters, its input, and random numbers that it draws
-            with torch (dropout, noise), which become a function of (seed, agent, iteration). Evaluations of a model
-            that draws use its eval mode.
+        model: the module; its output must depend only on its parameters, its buffers, its input, and random numbers
+            that it draws with torch (dropout, noise), which become a function of (seed, agent, iteration). Buffers
+            that its forward pass changes, such as running statistics, belong to each agent and are never sent; the
+            others are shared. Evaluations of a model that draws or changes buffers use its eval mode. Parameters with
+            requires_grad=False stay as they are.
         loss: loss(outputs, targets), the mean over a batch.
         data: (inputs, targets), or a Dataset of such pairs.
         agents: n.
         partition: "iid", "label" or "dirichlet:A".
         test: data for the accuracy of a classifier, whose answer is the largest output.
-        start: "shared" (the parameters of the module) or "independent" (new ones for each agent).
+        start: "shared" (the parameters of the module) or "independent" (new ones for each agent, drawn by the
+            `reset_parameters` of its layers).
         sizes: "even" or "uneven" shards.
         seed: determines the partition.
 
@@ -295,6 +310,7 @@ def supervised(
 
 
 def _reset(module: nn.Module) -> None:
-    reset = getattr(module, "reset_parameters", None)
+    attention = isinstance(module, nn.MultiheadAttention | nn.Transformer)
+    reset = getattr(module, "_reset_parameters" if attention else "reset_parameters", None)
     if callable(reset):
         reset()

@@ -10,6 +10,9 @@ from typing import Any
 IGNORED = ("iterations", "eval_every", "per_agent", "title", "load", "threads", "out", "name")
 """Keys that do not decide the trajectory: how long it is followed, what is recorded of it, names, threads."""
 
+NEWER = {"running_statistics": '"average"'}
+"""Keys that earlier versions did not have, with how those ran: such a value leaves fingerprints as they were."""
+
 
 def identity(description: Mapping[str, Any]) -> dict[str, str]:
     """What decides the trajectory, flat: tables become dotted keys, values JSON texts.
@@ -26,7 +29,7 @@ def identity(description: Mapping[str, Any]) -> dict[str, str]:
             flat.update({f"{owner}{name}": text for name, text in identity(value).items()})
         else:
             flat[key] = json.dumps(value, sort_keys=True, default=str)
-    return flat
+    return {key: text for key, text in flat.items() if NEWER.get(key) != text}
 
 
 def fingerprint(description: Mapping[str, Any], **more: str) -> str:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Callback:
     """Override what you need; every hook gets the run, with its iteration count `run.k`, `run.state` and `run.plan`.
 
-    `run.state["x"]` is the n×p matrix of the agents' points, live: read it, do not change it. In several processes
+    `run.state["x"]` is the n×p matrix of the agents' points, `run.buffers` what the model's forward pass changes (one
+    row per agent), both live: read them, do not change them. In several processes
     the callbacks given to `train` are called in rank 0, whose state holds the rows of its own agents only.
 
     >>> from peerdescent import train

@@ -94,7 +94,7 @@ class Checkpoints:
         with self._pace.saving():
             rows = run.recorder.metrics
             counted = run.lost, len(rows), digest_of_rows(rows) if len(rows) else ""
-            path = self.save(Checkpoint(run.state, run.k, run.seconds, self.digest, *counted))
+            path = self.save(Checkpoint(run.kept_state(), run.k, run.seconds, self.digest, *counted))
         run.callbacks.on_checkpoint(run, path)
 
     def save_if_due(self, run: Run) -> None:

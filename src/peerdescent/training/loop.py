@@ -20,8 +20,10 @@ from peerdescent.errors import DivergedError, InputError, PeerLostError
 from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
+from peerdescent.problems.base import Buffers, buffers_of
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
+from peerdescent.training.buffers import at_mean, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
 from peerdescent.training.evaluation import evaluate, evaluate_agents, violations
@@ -79,12 +81,16 @@ class Run:
         """Gradients and updates for the agents hosted here; returns a digest of all agents' starting points."""
         settings, group, block = self.settings, self.group, self.placement.block(self.group.rank)
         state = initial_state(self.algorithm, x)
-        digest = hashlib.sha256(state["x"].cpu().numpy().tobytes()).hexdigest()
+        digest = _digest([state["x"], *self.problem.initial_buffers(settings.seed).values()])
         group.check_same_on_all_ranks({**self._facts(), "starting points": digest[:12]})
         strategy = choose_strategy(self.problem, x, settings) if group.is_rank_zero else None
         self.strategy, reason = group.broadcast_object(strategy)
         self.gradients = f"{self.strategy} ({reason})"
         self.oracle = self.problem.oracle(settings.samples, settings.seed, settings.replacement, block, self.strategy)
+        self.buffers: Buffers = buffers_of(self.oracle)
+        """What the forward passes of the agents hosted here change, one row per agent, live; most models have none."""
+        if settings.recalibrates:
+            self.problem.recalibrated(x[0], settings.seed)  # refuses a problem that cannot
         own = {name: array[block.start : block.stop] for name, array in state.items()}
         if group.size > 1:  # not views of all agents' rows
             own = {name: array.clone() for name, array in own.items()}
@@ -114,9 +120,17 @@ class Run:
         """x and what the method keeps besides, the rows of the agents hosted here."""
         return self.update.state
 
+    def kept_state(self) -> State:
+        """All that the agents hosted here need to go on: the state and their buffers."""
+        return joined_state(self.state, self.buffers)
+
     def gathered_state(self) -> State:
         """The state of all agents in rank 0, elsewhere of the agents hosted there; all processes call this together."""
         return {name: self.group.gather(array, self.placement) for name, array in self.state.items()}
+
+    def gathered_buffers(self) -> Buffers:
+        """The buffers of all agents, likewise."""
+        return {name: self.group.gather(rows, self.placement) for name, rows in self.buffers.items()}
 
     def run(self) -> Result:
         """Run to the end, also without processes that are lost on the way if that is wanted and possible.
@@ -145,7 +159,9 @@ class Run:
                 lost = True
         if isinstance(outcome, DivergedError):
             raise outcome
-        return outcome or self._result(self.state["x"], 0)  # rank 0 has everything, but could not say so any more
+        return outcome or self._result(
+            self.state["x"], self.buffers, 0
+        )  # rank 0 has everything, but could not say so any more
 
     def _outcome(self) -> Result | DivergedError:
         try:
@@ -154,7 +170,7 @@ class Run:
             return error
 
     def _run(self) -> Result:
-        self.recovery.keep(self.k, self.state)
+        self.recovery.keep(self.k, self.kept_state())
         self.callbacks.on_start(self)
         if self.group.broadcast_object(self.recorder.diverged):
             self._diverge()  # it had diverged when it was stopped
@@ -219,24 +235,25 @@ class Run:
                     self.stopping.stop_if_requested(self)
             self.seconds += time.perf_counter() - begin
             self.k = chunk.stop
-            self.recovery.keep(self.k, self.state)
+            self.recovery.keep(self.k, self.kept_state())
             self.callbacks.on_progress(self)
             if self.checkpoints is not None:
                 self.checkpoints.save_if_due(self)
 
     def _evaluate(self) -> None:
         each = self.settings.evaluates_agents(self.all_agents[1].n)  # whoever is lost, all rows have the same columns
-        own = evaluate_agents(self.problem, self.state["x"]) if each else {}
-        agents, state = self.group.gather_object(own), self.gathered_state()
-        finite = not self.group.is_rank_zero or self._record(state, agents)
+        own = evaluate_each(evaluate_agents, self.problem, self.state["x"], self.buffers) if each else {}
+        agents, state, buffers = self.group.gather_object(own), self.gathered_state(), self.gathered_buffers()
+        finite = not self.group.is_rank_zero or self._record(state, buffers, agents)
         if not self.group.broadcast_object(finite):
             self._diverge()
 
-    def _record(self, state: State, agents: list[dict[str, list[Any]]]) -> bool:
+    def _record(self, state: State, buffers: Buffers, agents: list[dict[str, list[Any]]]) -> bool:
         """One more row, from the rows of all agents; returns whether its numbers are finite."""
         each = {name: [value for part in agents for value in part[name]] for name in agents[0]}
         counted = {"bytes_sent": self.bytes_sent(), "seconds": self.seconds}
-        row = {"iteration": self.k, **evaluate(self.problem, state["x"]), **each, **counted}
+        problem = at_mean(self.problem, state["x"], buffers, self.settings)
+        row = {"iteration": self.k, **evaluate(problem, state["x"]), **each, **counted}
         self.callbacks.on_evaluation(self, row)
         if diverged(row):
             return False
@@ -268,10 +285,11 @@ class Run:
 
     def _gathered_result(self) -> Result:
         """The points of all agents in rank 0, elsewhere of those hosted there; all processes call this together."""
-        x = self.group.gather(self.state["x"], self.placement)
-        return self._result(x, sum(self.group.gather_object(self.group.traffic.bytes_sent - self._traffic_before)))
+        x, buffers = self.group.gather(self.state["x"], self.placement), self.gathered_buffers()
+        sent = sum(self.group.gather_object(self.group.traffic.bytes_sent - self._traffic_before))
+        return self._result(x, buffers, sent)
 
-    def _result(self, x: torch.Tensor, sent: int) -> Result:
+    def _result(self, x: torch.Tensor, buffers: Buffers, sent: int) -> Result:
         return Result(
             x,
             self.recorder.metrics,
@@ -286,4 +304,12 @@ class Run:
             interprocess_bytes=sent,
             lost=self.lost,
             weights=self.weights,
+            buffers=buffers,
         )
+
+
+def _digest(arrays: Sequence[torch.Tensor]) -> str:
+    hashed = hashlib.sha256()
+    for array in arrays:
+        hashed.update(array.cpu().numpy().tobytes())
+    return hashed.hexdigest()

@@ -12,6 +12,7 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
 from peerdescent.mixing.weights import MixingWeights
+from peerdescent.training.buffers import split_state
 from peerdescent.training.checkpoint_files import Checkpoint
 from peerdescent.training.checkpoints import Checkpoints, complete
 from peerdescent.training.state_repair import Snapshots, in_words, restore_invariants
@@ -30,7 +31,7 @@ class Survivors(NamedTuple):
 
     k: int
     state: State
-    """The rows of the agents hosted here at iteration k."""
+    """The rows of the agents hosted here at iteration k, with their buffers."""
     agents: tuple[int, ...]
     lost: tuple[int, ...]
     placement: Placement
@@ -130,7 +131,10 @@ def continue_without_lost(run: Run) -> bool:
         _stop(run, left.state, error)
     run.problem = problem.subset(left.agents)
     weights = MixingWeights.build(run.graph, run.settings.laplacian, run.settings.mixing, run.algorithm)
-    run.connect({name: array.clone() for name, array in left.state.items()}, weights)
+    state, buffers = split_state(left.state)
+    run.connect({name: array.clone() for name, array in state.items()}, weights)
+    for name, rows in buffers.items():  # this process hosts the same agents as before
+        run.buffers[name].copy_(rows)
     whole = run.gathered_state()
     restored = restore_invariants(run.algorithm, whole) if run.group.is_rank_zero else whole
     for name, array in run.state.items():

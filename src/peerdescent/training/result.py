@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
+from peerdescent.problems.base import Buffers
 from peerdescent.runs.metrics import Metrics, Row
+from peerdescent.training.buffers import at_mean, of_agent
 from peerdescent.training.settings import Settings
 
 
@@ -42,18 +45,40 @@ class Result:
     """The agents that were lost on the way; `x`, `graph` and `problem` are those of the others."""
     weights: MixingWeights | None = None
     """L, W and their spectrum, as they were at the end."""
+    buffers: Buffers = field(default_factory=dict)
+    """What the model's forward pass changes, such as running statistics, by name: one row per agent, as in `x`."""
 
     @property
     def x_mean(self) -> torch.Tensor:
         """x̄, the average of the agents' points."""
         return self.x.mean(dim=0)
 
-    def model(self) -> nn.Module:
-        """The averaged model, as a module."""
-        module = self.problem.model(self.x_mean)
+    def model(self, agent: int | None = None) -> nn.Module:
+        """The averaged model, as a module, or the model of one agent.
+
+        Running statistics and other buffers of the averaged model are the mean of the agents' (of whole numbers the
+        largest); with running_statistics="recalibrate", the statistics are those of the averaged model itself.
+
+        Args:
+            agent: its number in the graph with which the run began.
+        """
+        if agent is None:
+            module = at_mean(self.problem, self.x, self.buffers, self.settings).model(self.x_mean)
+        else:
+            row = self._row(agent)
+            module = of_agent(self.problem, self.buffers, row).model(self.x[row])
         if module is None:
             raise InputError(f"the problem {self.problem.name} has no model: use result.x_mean.")
         return module
+
+    def _row(self, agent: int) -> int:
+        """Where an agent is in `x`."""
+        if len(self.x) != self.graph.n:
+            raise InputError("this process has the points of its own agents only: use the result of the first process.")
+        agents = self.graph.n + len(self.lost)
+        if check_integer("agent", agent, 0, agents) in self.lost:
+            raise InputError(f"agent = {agent}: it was lost, as were {len(self.lost)} in all; its model is not known.")
+        return [number for number in range(agents) if number not in self.lost].index(agent)
 
     def summary(self) -> Row:
         """The last evaluation, without the agents' own numbers."""

@@ -60,7 +60,7 @@ def _check_same(run: Run, folder: RunFolder, description: dict[str, Any], last: 
     assert run.checkpoints is not None
     digest = run.checkpoints.digest
     fits = last is None or {name: _form(array) for name, array in last.state.items()} == {
-        name: _form(array) for name, array in run.state.items()
+        name: _form(array) for name, array in run.kept_state().items()
     }
     same = known is None or fingerprint(known, start=run.start_digest) == digest
     if same and (last is None or (last.digest == digest and fits)):
@@ -110,6 +110,6 @@ def _restore(run: Run, last: Checkpoint | None) -> None:
     counted = run.group.broadcast_object(None if last is None else [last.iteration, last.seconds])
     if counted is not None:
         run.k, run.seconds = counted
-        for name, array in run.state.items():
+        for name, array in run.kept_state().items():
             rows: torch.Tensor | None = None if last is None else last.state[name]
             run.group.scatter(rows, array, run.placement)

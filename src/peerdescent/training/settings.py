@@ -44,6 +44,13 @@ class Settings(Schema, frozen=True, kw_only=True):
     per_agent: Annotated[
         bool | None, about("Evaluate every agent too, not only the average; up to 64 agents unless given.", panel=RUN)
     ] = None
+    running_statistics: Annotated[
+        Literal["average", "recalibrate"],
+        about(
+            "Of BatchNorm layers in the averaged model: the mean of the agents', or computed anew on training samples.",
+            panel=RUN,
+        ),
+    ] = "average"
     laplacian: Annotated[
         str,
         about("L: metropolis, unit or weighted, optionally with :SCALE; or matched, (I−W)/(αη).", "KIND", NETWORK),
@@ -76,6 +83,11 @@ class Settings(Schema, frozen=True, kw_only=True):
     def evaluates_agents(self, agents: int) -> bool:
         """Whether each of so many agents is evaluated: that takes as long as evaluating their mean, for each one."""
         return agents <= PER_AGENT_UP_TO if self.per_agent is None else self.per_agent
+
+    @property
+    def recalibrates(self) -> bool:
+        """Whether running statistics of the averaged model are computed anew on training samples."""
+        return self.running_statistics == "recalibrate"
 
     @property
     def samples(self) -> int | None:

@@ -14,6 +14,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed.heartbeat import SnapshotId
 from peerdescent.graphs import Graph
+from peerdescent.training.buffers import joined_state, split_state
 
 
 class Snapshots:
@@ -81,20 +82,23 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
     """The state of all agents from that of the survivors: lost agents come back with a neighbour's x.
 
     Each starts at the x of its first neighbour that stayed (of the first agent that stayed, if no neighbour did), with
-    its memory as at the start of a run: dual variables and trackers at zero. Then the invariants are restored.
+    the buffers of that neighbour, and with its memory as at the start of a run: dual variables and trackers at zero.
+    Then the invariants are restored.
     """
     stayed = [agent for agent in range(graph.n) if agent not in lost]
-    x = state["x"].new_empty(graph.n, *state["x"].shape[1:])
-    x[stayed] = state["x"]
+    row = {agent: i for i, agent in enumerate(stayed)}
     for agent in lost:
-        sources = [other for other in graph.neighbours(agent) if other not in lost] or stayed
-        x[agent] = x[sources[0]]
+        source = next((other for other in graph.neighbours(agent) if other not in lost), stayed[0])
+        row[agent] = row[source]
+    rows = [row[agent] for agent in range(graph.n)]
+    state, buffers = split_state(state)
+    x = state["x"][rows]
     fresh = initial_state(algorithm, x)
     whole = {name: fresh[name].clone() for name in state}
     for name, array in state.items():
         whole[name][stayed] = array
     whole["x"] = x
-    return restore_invariants(algorithm, whole)
+    return joined_state(restore_invariants(algorithm, whole), {name: array[rows] for name, array in buffers.items()})
 
 
 def in_words(agents: Sequence[int]) -> str:
