@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.nn.modules.conv import _ConvNd
 
 from peerdescent._util.validation import check_choice
-from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
+from peerdescent.data.lazy import of_agents
+from peerdescent.data.shards import ShardedData, Shards
+from peerdescent.data.trees import Tree
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle
+from peerdescent.problems.given_data import Data, TestData, as_shards, as_test, check_evaluated
 from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
+from peerdescent.problems.module_calls import outputs_of
 from peerdescent.problems.module_randomness import (
     EVALUATION_SEED,
     SeededOracle,
     draws_random_numbers,
     own_generator,
 )
-from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Batches, Sampled, Shards
-from peerdescent.problems.tensors import Data, as_tensors
+from peerdescent.problems.sampled import Batches, Sampled
 
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Loss = Callable[[Any, Any], torch.Tensor]
 STARTS = ("shared", "independent")
 
 
@@ -45,10 +48,10 @@ class Supervised(Sampled):
         self,
         model: nn.Module,
         loss: Loss,
-        inputs: torch.Tensor,
-        targets: torch.Tensor,
-        shards: Shards,
-        test: tuple[torch.Tensor, torch.Tensor] | None = None,
+        inputs: Tree | ShardedData,
+        targets: Tree = None,
+        shards: Shards = (),
+        test: TestData | None = None,
         start: str = "shared",
     ) -> None:
         super().__init__(inputs, targets, shards, test)
@@ -93,6 +96,8 @@ class Supervised(Sampled):
             return "loop", "the model draws random numbers"
         if any(isinstance(module, _ConvNd) for module in self._module.modules()):
             return "loop", "convolutions are faster agent by agent"
+        if not self.data.regular:
+            return "loop", "batches of a collate_fn may differ in shape"
         try:
             self._try_stacked()
             return "stacked", "vmap over the agents"
@@ -101,10 +106,10 @@ class Supervised(Sampled):
 
     def _try_stacked(self) -> None:
         """Compute the gradient of at most two agents on two samples each; some layers refuse one sample."""
-        shards = [self.shard(agent) for agent in range(min(2, self.agents))]
-        few = min(2, *(len(inputs) for inputs, _ in shards))
-        inputs, targets = (torch.stack([shard[part][:few] for shard in shards]) for part in (0, 1))
-        points = self.flatten(self._module).to(self.device, self.dtype).repeat(len(shards), 1)
+        agents = range(min(2, self.agents))
+        few = min([2, *self.sizes[: len(agents)]])
+        inputs, targets = of_agents([self.data.few(agent, few) for agent in agents], stacked=True)
+        points = self.flatten(self._module).to(self.device, self.dtype).repeat(len(agents), 1)
         self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
 
     @cached_property
@@ -120,12 +125,11 @@ class Supervised(Sampled):
 
     def _sample_gradient(self) -> torch.Tensor:
         """Return the loss and gradient of agent 0 on two samples, as one vector."""
-        inputs, targets = self.shard(0)
-        rows = (torch.arange(2) % len(inputs)).to(self.device)
+        inputs, targets = self.data.few(0, 2)
         point = self.flatten(self._module).to(self.device, self.dtype)
         with explained(f"the gradient of {self.name} cannot be computed"):
             leaves = {name: view.requires_grad_() for name, view in self.unflatten(point).items()}
-            value = self._value(leaves, inputs[rows], targets[rows])
+            value = self._value(leaves, inputs, targets)
             check_value(value)
             gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
         return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
@@ -140,12 +144,12 @@ class Supervised(Sampled):
         pieces = torch.split(x, [shape.numel() for shape in self.shapes.values()])
         return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
 
-    def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def mean_loss(self, x: torch.Tensor, inputs: Tree, targets: Tree) -> torch.Tensor:
         """Return the loss of the outputs of the module."""
         return self._value(self.unflatten(x), inputs, targets)
 
-    def _value(self, parameters: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return self.loss_function(functional_call(self._module, parameters, (inputs,)), targets)
+    def _value(self, parameters: dict[str, torch.Tensor], inputs: Tree, targets: Tree) -> torch.Tensor:
+        return self.loss_function(outputs_of(self._module, parameters, inputs), targets)
 
     def check_request(self, batch_size: int | None, strategy: str) -> None:
         """Refuse stacked gradients of a module that draws: its draws would depend on which agents are together."""
@@ -175,9 +179,7 @@ class Supervised(Sampled):
 
         return gradient
 
-    def stacked_gradient(
-        self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
-    ) -> None:
+    def stacked_gradient(self, points: torch.Tensor, inputs: Tree, targets: Tree, out: torch.Tensor) -> None:
         """Compute all agents at once with vmap."""
         gradient = vmap(grad(self.mean_loss), randomness="error")
         out.copy_(gradient(points.detach(), inputs, targets))
@@ -221,15 +223,18 @@ class Supervised(Sampled):
 
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of test samples whose class has the largest output; None without test data or classes."""
-        if self.test is None or self.test[1].is_floating_point() or self.test[1].dim() != 1:
+        if self.test is None:
             return None
-        right = 0
-        with torch.no_grad(), self._evaluation():
-            for begin in range(0, len(self.test[1]), EVALUATED_AT_ONCE):
-                inputs, labels = (part[begin : begin + EVALUATED_AT_ONCE] for part in self.test)
-                outputs = functional_call(self._module, self.unflatten(x), (inputs,))
-                right += int((outputs.argmax(dim=1) == labels).sum())
-        return right / len(self.test[1])
+        right = total = 0
+        with self._evaluation(), torch.no_grad():
+            for inputs, labels in self.test_chunks():
+                if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
+                    return None
+                outputs = outputs_of(self._module, self.unflatten(x), inputs)
+                if not isinstance(outputs, torch.Tensor):
+                    return None
+                right, total = right + int((outputs.argmax(dim=1) == labels).sum()), total + len(labels)
+        return right / total
 
     def model(self, x: torch.Tensor) -> nn.Module:
         """Return a copy of the module with parameters x."""
@@ -261,37 +266,61 @@ def supervised(
     model: nn.Module,
     loss: Loss,
     data: Data,
-    agents: int = 10,
-    partition: str = "iid",
+    agents: int | None = None,
+    partition: str | None = None,
     test: Data | None = None,
     start: str = "shared",
-    sizes: str = "even",
-    seed: int = 0,
+    sizes: str | None = None,
+    seed: int | None = None,
+    shards: Sequence[Any] | None = None,
+    evaluated: int | None = None,
 ) -> Supervised:
     """Make a problem for n agents from any module, loss and data.
+
+    Data are pairs (inputs, targets). A tuple or list of inputs becomes module(*inputs), a dict module(**inputs); the
+    loss gets targets in the structure that they have.
+
+    - (inputs, targets) with one row per sample, and TensorDatasets, are in memory.
+    - Other Datasets are read sample by sample when a batch is drawn: what `__getitem__` draws with torch, `random` or
+      `numpy.random` is a function of (seed, agent, iteration), so augmentation is live, and a run can be repeated.
+      Evaluations draw the same every time.
+    - Of a DataLoader, the dataset, the collate_fn and the batch_size (unless `train` is given another) are used.
+      Agents draw their own, always full minibatches.
+    - IterableDatasets are streams: iteration k of an agent takes its next batch, whatever `replacement` is; one that
+      ends starts again. Of one stream for all, agent i takes samples i, i+n, i+2n, … Resuming reads from the start.
+    - A list has one of these for each agent.
 
     Args:
         model: the module; its output must depend only on its parameters, its input, and random numbers that it draws
             with torch (dropout, noise), which become a function of (seed, agent, iteration). Evaluations of a model
             that draws use its eval mode.
         loss: loss(outputs, targets), the mean over a batch.
-        data: (inputs, targets), or a Dataset of such pairs.
-        agents: n.
-        partition: "iid", "label" or "dirichlet:A".
-        test: data for the accuracy of a classifier, whose answer is the largest output.
+        data: one data set for all agents, or a list with one for each.
+        agents: n; 10 unless data or shards decide it.
+        partition: "iid" (the default), "label" or "dirichlet:A". Labels are `targets` or `labels` of a Dataset, or
+            read from all its samples.
+        test: data for the accuracy of a classifier, whose answer is the largest output; streams need a length.
         start: "shared" (the parameters of the module) or "independent" (new ones for each agent).
-        sizes: "even" or "uneven" shards.
-        seed: determines the partition.
+        sizes: "even" (the default) or "uneven" shards.
+        seed: determines the partition; 0 by default.
+        shards: the sample indices of each agent, instead of a partition.
+        evaluated: training samples for evaluating loss and gradient norm, the first of each agent and equally many;
+            0, the default, for all. Of streams it is 1,000 by default.
 
     >>> inputs, targets = torch.randn(60, 3), torch.randn(60, 1)
     >>> problem = supervised(nn.Linear(3, 1), nn.functional.mse_loss, (inputs, targets), agents=4)
     >>> problem.agents, problem.dimension
     (4, 4)
+    >>> twice = (inputs, inputs), targets
+    >>> supervised(nn.Bilinear(3, 3, 1), nn.functional.mse_loss, twice, shards=[range(50), [50, 51]]).sizes
+    [50, 2]
     """
-    inputs, targets = as_tensors(data, "data")
-    labelled = not targets.is_floating_point() and targets.dim() == 1
-    shards = make_partition(np.asarray(targets) if labelled else len(targets), agents, partition, seed, sizes)
-    return Supervised(model, loss, inputs, targets, shards, None if test is None else as_tensors(test, "test"), start)
+    check_model(model, loss)
+    held_out = None if test is None else as_test(test)
+    sharded = as_shards(data, agents, partition, sizes, seed, shards)
+    problem = Supervised(model, loss, sharded, test=held_out, start=start)
+    problem.evaluated = check_evaluated(evaluated, sharded)
+    return problem
 
 
 def _reset(module: nn.Module) -> None:
