@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from peerdescent import InputError, algorithms, explain, graphs, load, problems, testing, theory, train
 from peerdescent.algorithms import Algorithm
@@ -151,8 +151,23 @@ class Unreadable(Ragged):
 
 
 class Stream(IterableDataset[Any]):
+    def __init__(self, length: int = 3) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
     def __iter__(self) -> Iterator[Any]:
-        yield torch.ones(2), 0
+        return iter([(torch.ones(2), torch.ones(1))] * self.length)
+
+
+class OneShot(Stream):
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples = super().__iter__()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.samples
 
 
 DATA: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -160,10 +175,11 @@ DATA: dict[str, tuple[Any, tuple[str, ...]]] = {
     "no pairs": (Single(), ("Single has no inputs",)),
     "texts": (Texts(), ("'text'", "cannot become a tensor")),
     "unreadable": (Unreadable(), ("Unreadable cannot be read: OSError: the disk is gone",)),
-    "DataLoader": (DataLoader(PAIRS), ("is a DataLoader", "give its dataset")),
-    "iterable": (Stream(), ("IterableDataset",)),
-    "subsets": ([Subset(PAIRS, range(20)), Subset(PAIRS, range(20, 40))], ("list of datasets", "ConcatDataset")),
-    "tuple inputs": (((INPUTS, INPUTS), TARGETS), ("[0]", "expected (inputs, targets)")),
+    "uneven inputs": (((INPUTS, INPUTS[:3]), TARGETS), ("inputs with [40, 3] samples",)),
+    "no inputs": (({}, TARGETS), ("expected (inputs, targets)",)),
+    "three parts": (TensorDataset(INPUTS, INPUTS, TARGETS), ("TensorDataset of 3 tensors", "((a, b), targets)")),
+    "empty stream": (Stream(0), ("the stream Stream", "empty")),
+    "one-shot stream": (OneShot(), ("the stream OneShot",)),
     "None": (None, ("None", "expected (inputs, targets)")),
     "a text": ("mnist", ("'mnist'", "expected (inputs, targets)")),
     "a dict": ({"inputs": INPUTS}, ("expected (inputs, targets)",)),

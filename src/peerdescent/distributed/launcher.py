@@ -93,7 +93,7 @@ def _start(
 ) -> BaseProcess:
     try:
         return start_worker(_work, Environment(), rank, count, port, token, memory, job, arguments)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
+    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
         raise InputError(
             f"the job cannot be sent to other processes ({error}): define everything it uses at the top level of a "
             "module, or start the processes with torchrun."

@@ -8,15 +8,18 @@ from functools import cached_property
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map
 
 from peerdescent.data import stream
+from peerdescent.data.shards import TensorShards
+from peerdescent.data.trees import Tree
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Buffers
 from peerdescent.problems.model_checks import copied, explained
 from peerdescent.problems.module_buffers import changing_buffers
-from peerdescent.problems.module_calls import T, call_with
+from peerdescent.problems.module_calls import T, call, call_with
 from peerdescent.problems.module_randomness import EVALUATION_SEED, own_generator
-from peerdescent.problems.recalibration import recalibrated_statistics
+from peerdescent.problems.recalibration import SAMPLES, recalibrated_statistics
 from peerdescent.problems.sampled import Sampled
 
 
@@ -56,20 +59,14 @@ class AgentBuffers(Sampled):
         """
         if self.by_hand or not any(module._buffers for module in self._module.modules()):
             return ()
-        inputs, _ = self._few_samples()
+        inputs, _ = self.data.few(0, 2)  # some layers refuse a single sample
 
-        def call() -> None:
+        def once() -> None:
             with explained(f"the gradient of {self.name} cannot be computed"):
-                self._module(inputs)
+                call(self._module, inputs)
 
         with own_generator(self.device):
-            return changing_buffers(self._module, dict(self._pristine.named_buffers()), call, self._called)
-
-    def _few_samples(self, count: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return samples of agent 0: two, since some layers refuse one."""
-        inputs, targets = self.shard(0)
-        rows = (torch.arange(count) % len(inputs)).to(self.device)
-        return inputs[rows], targets[rows]
+            return changing_buffers(self._module, dict(self._pristine.named_buffers()), once, self._called)
 
     @cached_property
     def _initial(self) -> Buffers:
@@ -105,14 +102,27 @@ class AgentBuffers(Sampled):
 
         They are taken from training samples of all agents, drawn by the seed.
         """
-        module, order = self.model(x), stream(seed, "recalibration").permutation(len(self.inputs))
+        module, inputs = self.model(x), self._samples_of_all()
         assert module is not None
+        order = stream(seed, "recalibration").permutation(len(tree_leaves(inputs)[0]))
         with own_generator(self.device) as set_seed, explained(f"{self.name} cannot be recalibrated"):
             set_seed(EVALUATION_SEED)
-            statistics = recalibrated_statistics(module, self.inputs, order)
+            statistics = recalibrated_statistics(module, inputs, order)
         if not statistics:
             super().recalibrated(x, seed)
         return self.with_buffers({**self.buffers, **statistics})
+
+    def _samples_of_all(self) -> Tree:
+        """Return inputs of all agents: all of them if they are in memory, otherwise equally many of each."""
+        if isinstance(self.data, TensorShards):
+            return self.data.inputs
+        if not self.data.regular:
+            raise InputError(
+                "running_statistics = 'recalibrate': batches of a collate_fn cannot be mixed; use 'average'."
+            )
+        each = max(1, SAMPLES // self.agents)
+        parts = [self.data.few(agent, each)[0] for agent in range(self.agents)]
+        return tree_map(lambda *leaves: torch.cat(leaves), *parts)
 
     def _call(self, parameters: dict[str, torch.Tensor], work: Callable[[nn.Module], T]) -> T:
         """Return work(module) with these parameters; what it does to the buffers is kept if this view updates them."""

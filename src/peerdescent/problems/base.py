@@ -46,6 +46,8 @@ class Problem(ABC):
     device: torch.device = torch.device("cpu")
     strategies: tuple[str, ...] = ("stacked",)
     """How gradients can be computed; all strategies give the same result up to rounding."""
+    batch_size: int | None = None
+    """The batch size that comes with the data, for runs that are given none."""
     numbers: tuple[int, ...] | None = None
     """The numbers of the agents in a larger problem, for their random streams; None for 0, …, n−1."""
 

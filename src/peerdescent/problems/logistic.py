@@ -10,8 +10,9 @@ from peerdescent._util.memory import check_fits
 from peerdescent._util.validation import check_choice, check_integer, check_number
 from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
+from peerdescent.data.shards import Shards
 from peerdescent.errors import InputError
-from peerdescent.problems.sampled import Sampled, Shards
+from peerdescent.problems.sampled import Sampled
 
 SOURCES = ("generated", "breast-cancer", "digits")
 
@@ -58,7 +59,7 @@ class LogisticNonconvex(Sampled):
 
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of test samples that are classified correctly."""
-        if self.test is None:
+        if not isinstance(self.test, tuple):
             return None
         inputs, labels = self.test
         return float((labels * (inputs @ x) > 0).to(torch.float64).mean())

@@ -1,15 +1,28 @@
-"""Calling a module with parameters and buffers that are not its own."""
+"""Calling a module with inputs of any structure, and with parameters and buffers that are not its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.func import functional_call
 
+from peerdescent.data.trees import Tree
+
 T = TypeVar("T")
+
+
+def call(module: nn.Module, inputs: Tree) -> Any:
+    """Return module(inputs) for a tensor, module(*inputs) for a tuple or list, and module(**inputs) for a dict.
+
+    >>> call(nn.PairwiseDistance(), {"x1": torch.zeros(1, 1), "x2": torch.ones(1, 1)}).round()
+    tensor([1.])
+    """
+    if isinstance(inputs, torch.Tensor):
+        return module(inputs)
+    return module(**inputs) if isinstance(inputs, dict) else module(*inputs)
 
 
 class _Around(nn.Module):

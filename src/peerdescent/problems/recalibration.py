@@ -11,14 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.utils._pytree import tree_leaves
 
+from peerdescent.data import trees
+from peerdescent.data.trees import Tree
 from peerdescent.problems.base import Buffers
+from peerdescent.problems.module_calls import call
 
 SAMPLES, BATCH = 2048, 256
 """At most so many samples, in batches of about this size."""
 
 
-def recalibrated_statistics(module: nn.Module, inputs: torch.Tensor, order: NDArray[np.integer]) -> Buffers:
+def recalibrated_statistics(module: nn.Module, inputs: Tree, order: NDArray[np.integer]) -> Buffers:
     """Return the running means and variances that the normalizing layers of a module have on these samples.
 
     They are the plain averages of the statistics of B batches, μ = (1/B) Σ μ_b and σ² = (1/B) Σ σ²_b. Only these
@@ -41,7 +45,7 @@ def recalibrated_statistics(module: nn.Module, inputs: torch.Tensor, order: NDAr
     if not layers:
         return {}
     module.eval()
-    chosen = order[:SAMPLES]
+    chosen, device = order[:SAMPLES], tree_leaves(inputs)[0].device
     with torch.no_grad():
         for layer in layers.values():
             layer.train()
@@ -49,7 +53,7 @@ def recalibrated_statistics(module: nn.Module, inputs: torch.Tensor, order: NDAr
         for seen, rows in enumerate(np.array_split(chosen, max(1, len(chosen) // BATCH))):
             for layer in layers.values():
                 layer.momentum = 1 / (seen + 1)
-            module(inputs[torch.from_numpy(rows).to(inputs.device)])
+            call(module, trees.take(inputs, torch.from_numpy(rows).to(device)))
     kept = {f"{name}." if name else "": layer for name, layer in layers.items()}
     return {
         f"{prefix}{kind}": getattr(layer, kind)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch.utils._pytree import tree_leaves
 
-from peerdescent._util.validation import described
-from peerdescent.data import Minibatches
+from peerdescent.data import trees
+from peerdescent.data.shards import EVALUATED_AT_ONCE, Draw, ShardedData, Shards, TensorShards
+from peerdescent.data.trees import Batch, Tree
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
+from peerdescent.problems.given_data import TestData
 
-Shards = Sequence[NDArray[np.integer]]
-Batches = Sequence[torch.Tensor] | torch.Tensor
-EVALUATED_AT_ONCE = 500
-"""Samples per chunk of an evaluation, so that intermediate results stay in the CPU cache."""
+Batches = Sequence[Tree] | Tree
 
 
 class Sampled(Problem):
     """f_i is the mean of a loss over the shard of agent i.
 
-    A subclass defines the loss and its stacked gradient; this class handles shards, minibatches and evaluation.
+    A subclass defines the loss and its stacked gradient; this class handles minibatches and evaluation.
 
     Args:
-        inputs: all training inputs, samples first.
+        inputs: all training inputs, samples first; or the samples of all agents in another form.
         targets: all training targets.
         shards: the sample indices of each agent.
         test: inputs and targets for the accuracy, or None.
@@ -41,21 +41,50 @@ class Sampled(Problem):
 
     def __init__(
         self,
-        inputs: torch.Tensor,
-        targets: torch.Tensor,
-        shards: Shards,
-        test: tuple[torch.Tensor, torch.Tensor] | None = None,
+        inputs: Tree | ShardedData,
+        targets: Tree = None,
+        shards: Shards = (),
+        test: TestData | None = None,
     ) -> None:
-        for name, column in (("inputs", inputs), ("targets", targets)):
-            if not isinstance(column, torch.Tensor) or column.dim() == 0 or len(column) != len(inputs):
-                raise InputError(f"{name} is {described(column)}; expected a tensor with one row per sample.")
-        order = _order(shards, len(inputs))
-        self.inputs, self.targets = inputs[order].contiguous(), targets[order].contiguous()
-        self.test = test
-        self.sizes = [len(shard) for shard in shards]
-        self.agents = len(shards)
-        self.offsets = torch.tensor([0, *np.cumsum(self.sizes)])
-        self.even = len(set(self.sizes)) == 1
+        self.data = inputs if isinstance(inputs, ShardedData) else TensorShards(inputs, targets, shards)
+        self.test, self.agents, self.batch_size = test, self.data.agents, self.data.batch_size
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of samples of each agent; none for streams."""
+        return self.data.sizes
+
+    @property
+    def tensors(self) -> TensorShards:
+        """The samples, if they are in memory."""
+        if not isinstance(self.data, TensorShards):
+            raise AttributeError(f"the samples of this {self.name} are read as needed, and not in memory")
+        return self.data
+
+    @property
+    def inputs(self) -> Tree:
+        """All training inputs, those of one agent after the other, if they are in memory."""
+        return self.tensors.inputs
+
+    @property
+    def targets(self) -> Tree:
+        """All training targets, in the order of the inputs."""
+        return self.tensors.targets
+
+    def shard(self, agent: int) -> Batch:
+        """Return the inputs and targets of an agent, if they are in memory."""
+        return self.tensors.shard(agent)
+
+    def test_chunks(self) -> Iterator[Batch]:
+        """Return the test samples in chunks."""
+        if isinstance(self.test, list):
+            for part in self.test:
+                yield from part
+        elif self.test is not None:
+            inputs, targets = self.test
+            for begin in range(0, len(tree_leaves(targets)[0]), EVALUATED_AT_ONCE):
+                rows = slice(begin, begin + EVALUATED_AT_ONCE)
+                yield trees.take(inputs, rows), trees.take(targets, rows)
 
     @abstractmethod
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -86,36 +115,44 @@ class Sampled(Problem):
     ) -> Oracle:
         """Return minibatch gradients for a block of agents; batch_size None means full shards."""
         self.check_request(batch_size, strategy)
-        if batch_size is None:
-            return _FullShards(self, agents, strategy)
-        minibatches = Minibatches(self.sizes, batch_size, seed, replacement, agents, self.numbers)
-        return _SampledShards(self, minibatches, strategy)
+        if 0 in agents and self.batch_size not in (None, batch_size):  # one process of the run warns
+            _warn_of_batch_size(self.batch_size, batch_size)
+        numbers = [self.number(agent) for agent in range(self.agents)]
+        draw = Draw(batch_size, seed, replacement, agents, numbers, strategy == "stacked")
+        batches = self.data.batches(draw)
+        gradient = self.stacked_gradient if draw.stacked and batches.stacked else self.looped_gradient
+        batch = batches.of
+
+        def compute(points: torch.Tensor, k: int, out: torch.Tensor) -> None:
+            gradient(points, *batch(k), out)
+
+        return compute
+
+    def check_request(self, batch_size: int | None, strategy: str) -> None:
+        """Refuse minibatches that the data do not have."""
+        super().check_request(batch_size, strategy)
+        if self.data.endless and batch_size is None:
+            raise InputError(
+                "batch_size = 0: the data are streams, which have no whole shards; use a batch_size of at least 1."
+            )
 
     def subset(self, agents: Sequence[int]) -> Sampled:
         """Return the problem of some of the shards."""
-        new, shards = copy.copy(self), [self.shard(agent) for agent in agents]
-        new.inputs, new.targets = (torch.cat([shard[part] for shard in shards]) for part in (0, 1))
-        new.sizes = [len(inputs) for inputs, _ in shards]
-        new.agents, new.numbers = len(shards), tuple(self.number(agent) for agent in agents)
-        new.offsets = torch.tensor([0, *np.cumsum(new.sizes)])
-        new.even = len(set(new.sizes)) == 1
+        new = copy.copy(self)
+        new.data = self.data.subset(agents)
+        new.agents, new.numbers = len(agents), tuple(self.number(agent) for agent in agents)
         new.evaluated = self.evaluated * new.agents // self.agents
         return new
-
-    def shard(self, agent: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the inputs and targets of an agent."""
-        part = slice(int(self.offsets[agent]), int(self.offsets[agent + 1]))
-        return self.inputs[part], self.targets[part]
 
     def loss(self, x: torch.Tensor) -> float:
         """Return f(x); every agent has the same weight, whatever the size of its shard."""
         with torch.no_grad():
-            return sum(weight * float(self.mean_loss(x, *part)) for weight, part in self._parts())
+            return sum(weight * float(self.mean_loss(x, *part)) for weight, part in self.data.parts(self.evaluated))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         """Return ∇f(x) on all data."""
         total, part_gradient = torch.zeros_like(x), torch.empty_like(x)[None]
-        for weight, (inputs, targets) in self._parts():
+        for weight, (inputs, targets) in self.data.parts(self.evaluated):
             if self.by_hand:
                 self.stacked_gradient(x[None], inputs[None], targets[None], part_gradient)
             else:
@@ -127,79 +164,16 @@ class Sampled(Problem):
         """Return the problem on another device, in another precision."""
         new = copy.copy(self)
         new.device, new.dtype = device, dtype
-        new.inputs, new.targets = _move(self.inputs, device, dtype), _move(self.targets, device, dtype)
-        new.test = self.test and (_move(self.test[0], device, dtype), _move(self.test[1], device, dtype))
+        new.data = self.data.to(device, dtype)
+        if isinstance(self.test, list):
+            new.test = [part.to(device, dtype) for part in self.test]
+        elif self.test is not None:
+            new.test = trees.move(self.test[0], device, dtype), trees.move(self.test[1], device, dtype)
         return new
 
-    def _parts(self) -> list[tuple[float, tuple[torch.Tensor, torch.Tensor]]]:
-        """Return the samples for evaluating f in weighted chunks: of equal size for even shards, else the shards."""
-        each = self.evaluated // self.agents or None
-        if not self.even:
-            shards = [self.shard(i) for i in range(self.agents)]
-            return [(1 / self.agents, (inputs[:each], targets[:each])) for inputs, targets in shards]
-        inputs, targets = self._first_of_each(each)
-        total, step = len(inputs), EVALUATED_AT_ONCE
-        cuts = [slice(a, min(a + step, total)) for a in range(0, total, step)]
-        return [((cut.stop - cut.start) / total, (inputs[cut], targets[cut])) for cut in cuts]
 
-    def _first_of_each(self, each: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the first samples of every shard; all shards have the same size."""
-        if each is None or each >= self.sizes[0]:
-            return self.inputs, self.targets
-        rows = (self.offsets[:-1, None] + torch.arange(each)).flatten().to(self.device)
-        return self.inputs[rows], self.targets[rows]
-
-
-class _SampledShards:
-    """Minibatch gradients."""
-
-    def __init__(self, problem: Sampled, minibatches: Minibatches, strategy: str) -> None:
-        self.problem, self.minibatches = problem, minibatches
-        agents = minibatches.agents
-        self._first = problem.offsets[agents.start : agents.stop, None]
-        self._gradient = problem.stacked_gradient if strategy == "stacked" else problem.looped_gradient
-
-    def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
-        chosen = self.minibatches.batches(k) + self._first
-        rows = chosen.flatten().to(self.problem.device)
-        self._gradient(points, self._rows(self.problem.inputs, rows), self._rows(self.problem.targets, rows), out)
-
-    def _rows(self, data: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Return the selected samples, agents first."""
-        return data.index_select(0, rows).view(-1, self.minibatches.batch_size, *data.shape[1:])
-
-
-class _FullShards:
-    """Exact gradients."""
-
-    def __init__(self, problem: Sampled, agents: range, strategy: str) -> None:
-        self.problem = problem
-        self.shards = [problem.shard(i) for i in agents]
-        self.stacked: tuple[torch.Tensor, torch.Tensor] | None = None
-        if strategy == "stacked" and problem.even:
-            self.stacked = torch.stack([a for a, _ in self.shards]), torch.stack([b for _, b in self.shards])
-
-    def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
-        if self.stacked is not None:
-            self.problem.stacked_gradient(points, *self.stacked, out)
-        else:
-            inputs, targets = [a for a, _ in self.shards], [b for _, b in self.shards]
-            self.problem.looped_gradient(points, inputs, targets, out)
-
-
-def _order(shards: Shards, samples: int) -> torch.Tensor:
-    """Return the indices of the samples of all agents, one agent after the other."""
-    try:
-        parts = [np.asarray(shard).astype(np.int64, casting="same_kind") for shard in shards]
-        if not parts or any(part.ndim != 1 or not len(part) for part in parts):
-            raise ValueError
-        order = np.concatenate(parts)
-    except (TypeError, ValueError):
-        raise InputError(f"shards is {described(shards)}; expected one list of sample indices per agent.") from None
-    if order.min() < 0 or order.max() >= samples:
-        raise InputError(f"shards has indices from {order.min()} to {order.max()}; there are {samples} samples.")
-    return torch.from_numpy(order)
-
-
-def _move(a: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    return a.to(device=device, dtype=dtype if a.is_floating_point() else a.dtype)
+@lru_cache
+def _warn_of_batch_size(asked: int | None, used: int | None) -> None:
+    """Warn once per process, however many methods use these data."""
+    size = "whole shards" if used is None else f"batches of {used}"
+    warnings.warn(f"the data come as a DataLoader with batch_size={asked}, but the run uses {size}.", stacklevel=4)

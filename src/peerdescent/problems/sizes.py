@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from peerdescent.problems.base import Problem
 from peerdescent.problems.sampled import Sampled
 
@@ -36,8 +34,4 @@ def size_of(problem: Problem) -> Size:
     """
     if not isinstance(problem, Sampled):
         return Size(problem.dimension)
-    return Size(problem.dimension, 0, sum(map(_bytes_of_sample, (problem.inputs, problem.targets))))
-
-
-def _bytes_of_sample(data: torch.Tensor) -> int:
-    return data[0].numel() * data.element_size() if len(data) else 0
+    return Size(problem.dimension, 0, problem.data.bytes_per_sample())

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.func import grad, vmap
 from torch.nn.modules.conv import _ConvNd
 
 from peerdescent._util.validation import check_choice
-from peerdescent.data import partition as make_partition
 from peerdescent.data import stream
+from peerdescent.data.lazy import of_agents
+from peerdescent.data.shards import ShardedData, Shards
+from peerdescent.data.trees import Tree
 from peerdescent.errors import InputError
 from peerdescent.problems.agent_buffers import AgentBuffers
 from peerdescent.problems.base import Buffers, Oracle
+from peerdescent.problems.given_data import Data, TestData, as_shards, as_test, check_evaluated
 from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
 from peerdescent.problems.module_buffers import ConstantBuffers
+from peerdescent.problems.module_calls import call
 from peerdescent.problems.module_oracle import ModuleOracle
 from peerdescent.problems.module_randomness import (
     EVALUATION_SEED,
@@ -28,10 +32,9 @@ from peerdescent.problems.module_randomness import (
     draws_random_numbers,
     own_generator,
 )
-from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Batches, Shards
-from peerdescent.problems.tensors import Data, as_tensors
+from peerdescent.problems.sampled import Batches
 
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Loss = Callable[[Any, Any], torch.Tensor]
 STARTS = ("shared", "independent")
 
 
@@ -48,10 +51,10 @@ class Supervised(AgentBuffers):
         self,
         model: nn.Module,
         loss: Loss,
-        inputs: torch.Tensor,
-        targets: torch.Tensor,
-        shards: Shards,
-        test: tuple[torch.Tensor, torch.Tensor] | None = None,
+        inputs: Tree | ShardedData,
+        targets: Tree = None,
+        shards: Shards = (),
+        test: TestData | None = None,
         start: str = "shared",
     ) -> None:
         super().__init__(inputs, targets, shards, test)
@@ -105,6 +108,8 @@ class Supervised(AgentBuffers):
             return "loop", "the model draws random numbers"
         if any(isinstance(module, _ConvNd) for module in self._module.modules()):
             return "loop", "convolutions are faster agent by agent"
+        if not self.data.regular:
+            return "loop", "batches of a collate_fn may differ in shape"
         try:
             self._try_stacked()
             return "stacked", "vmap over the agents"
@@ -113,10 +118,10 @@ class Supervised(AgentBuffers):
 
     def _try_stacked(self) -> None:
         """Compute the gradient of at most two agents on two samples each; some layers refuse one sample."""
-        shards = [self.shard(agent) for agent in range(min(2, self.agents))]
-        few = min(2, *(len(inputs) for inputs, _ in shards))
-        inputs, targets = (torch.stack([shard[part][:few] for shard in shards]) for part in (0, 1))
-        points = self.flatten(self._pristine).to(self.device, self.dtype).repeat(len(shards), 1)
+        agents = range(min(2, self.agents))
+        few = min([2, *self.sizes[: len(agents)]])
+        inputs, targets = of_agents([self.data.few(agent, few) for agent in agents], stacked=True)
+        points = self.flatten(self._pristine).to(self.device, self.dtype).repeat(len(agents), 1)
         self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
 
     @cached_property
@@ -135,7 +140,7 @@ class Supervised(AgentBuffers):
         point = self.flatten(self._pristine).to(self.device, self.dtype)
         with explained(f"the gradient of {self.name} cannot be computed"):
             leaves = {name: view.requires_grad_() for name, view in self.unflatten(point).items()}
-            value, gradients = self._differentiate(leaves, *self._few_samples(samples))
+            value, gradients = self._differentiate(leaves, *self.data.few(0, samples))
         return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
 
     def flatten(self, module: nn.Module) -> torch.Tensor:
@@ -148,21 +153,20 @@ class Supervised(AgentBuffers):
         pieces = torch.split(x, [shape.numel() for shape in self.shapes.values()])
         return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
 
-    def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def mean_loss(self, x: torch.Tensor, inputs: Tree, targets: Tree) -> torch.Tensor:
         """Return the loss of the outputs of the module."""
         return self.loss_function(self._outputs(x, inputs), targets)
 
-    def _outputs(self, x: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-        outputs: torch.Tensor = self._call(self.unflatten(x), lambda module: module(inputs))
-        return outputs
+    def _outputs(self, x: torch.Tensor, inputs: Tree) -> Any:
+        return self._call(self.unflatten(x), lambda module: call(module, inputs))
 
     def _differentiate(
-        self, leaves: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor
+        self, leaves: dict[str, torch.Tensor], inputs: Tree, targets: Tree
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         """Return the loss and its gradients at leaves."""
 
         def work(module: nn.Module) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-            value = self.loss_function(module(inputs), targets)
+            value = self.loss_function(call(module, inputs), targets)
             check_value(value)
             wanted = list(leaves.values())
             return value, torch.autograd.grad(value, wanted, allow_unused=True, materialize_grads=True)
@@ -185,6 +189,7 @@ class Supervised(AgentBuffers):
         """Return gradients for a block of agents; random draws in the module depend on (seed, agent, k) alone."""
         if self.by_hand:
             return super().oracle(batch_size, seed, replacement, agents, strategy)
+        self.check_request(batch_size, strategy)
         if (min(self.sizes) if batch_size is None else batch_size) == 1:
             with own_generator(self.device):
                 self._sample_gradient(1)  # some layers need more samples: refused before anything is written
@@ -201,9 +206,7 @@ class Supervised(AgentBuffers):
         constants = ConstantBuffers(self._module, self.changing, self._called)
         return ModuleOracle(oracle, rows, constants, f"the gradient of {self.name} cannot be computed")
 
-    def stacked_gradient(
-        self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
-    ) -> None:
+    def stacked_gradient(self, points: torch.Tensor, inputs: Tree, targets: Tree, out: torch.Tensor) -> None:
         """Compute all agents at once with vmap."""
         gradient = vmap(grad(self.mean_loss), randomness="error")
         out.copy_(gradient(points.detach(), inputs, targets))
@@ -242,15 +245,18 @@ class Supervised(AgentBuffers):
 
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of test samples whose class has the largest output; None without test data or classes."""
-        if self.test is None or self.test[1].is_floating_point() or self.test[1].dim() != 1:
+        if self.test is None:
             return None
-        right = 0
-        with torch.no_grad(), self._evaluation():
-            for begin in range(0, len(self.test[1]), EVALUATED_AT_ONCE):
-                inputs, labels = (part[begin : begin + EVALUATED_AT_ONCE] for part in self.test)
+        right = total = 0
+        with self._evaluation(), torch.no_grad():
+            for inputs, labels in self.test_chunks():
+                if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
+                    return None
                 outputs = self._outputs(x, inputs)
-                right += int((outputs.argmax(dim=1) == labels).sum())
-        return right / len(self.test[1])
+                if not isinstance(outputs, torch.Tensor):
+                    return None
+                right, total = right + int((outputs.argmax(dim=1) == labels).sum()), total + len(labels)
+        return right / total
 
     def model(self, x: torch.Tensor) -> nn.Module:
         """Return a copy of the module with parameters x and the buffers of this view."""
@@ -273,14 +279,29 @@ def supervised(
     model: nn.Module,
     loss: Loss,
     data: Data,
-    agents: int = 10,
-    partition: str = "iid",
+    agents: int | None = None,
+    partition: str | None = None,
     test: Data | None = None,
     start: str = "shared",
-    sizes: str = "even",
-    seed: int = 0,
+    sizes: str | None = None,
+    seed: int | None = None,
+    shards: Sequence[Any] | None = None,
+    evaluated: int | None = None,
 ) -> Supervised:
     """Make a problem for n agents from any module, loss and data.
+
+    Data are pairs (inputs, targets). A tuple or list of inputs becomes module(*inputs), a dict module(**inputs); the
+    loss gets targets in the structure that they have.
+
+    - (inputs, targets) with one row per sample, and TensorDatasets, are in memory.
+    - Other Datasets are read sample by sample when a batch is drawn: what `__getitem__` draws with torch, `random` or
+      `numpy.random` is a function of (seed, agent, iteration), so augmentation is live, and a run can be repeated.
+      Evaluations draw the same every time.
+    - Of a DataLoader, the dataset, the collate_fn and the batch_size (unless `train` is given another) are used.
+      Agents draw their own, always full minibatches.
+    - IterableDatasets are streams: iteration k of an agent takes its next batch, whatever `replacement` is; one that
+      ends starts again. Of one stream for all, agent i takes samples i, i+n, i+2n, … Resuming reads from the start.
+    - A list has one of these for each agent.
 
     Args:
         model: the module; its output must depend only on its parameters, its buffers, its input, and random numbers
@@ -289,24 +310,33 @@ def supervised(
             others are shared. Evaluations of a model that draws or changes buffers use its eval mode. Parameters with
             requires_grad=False stay as they are.
         loss: loss(outputs, targets), the mean over a batch.
-        data: (inputs, targets), or a Dataset of such pairs.
-        agents: n.
-        partition: "iid", "label" or "dirichlet:A".
-        test: data for the accuracy of a classifier, whose answer is the largest output.
+        data: one data set for all agents, or a list with one for each.
+        agents: n; 10 unless data or shards decide it.
+        partition: "iid" (the default), "label" or "dirichlet:A". Labels are `targets` or `labels` of a Dataset, or
+            read from all its samples.
+        test: data for the accuracy of a classifier, whose answer is the largest output; streams need a length.
         start: "shared" (the parameters of the module) or "independent" (new ones for each agent, drawn by the
             `reset_parameters` of its layers).
-        sizes: "even" or "uneven" shards.
-        seed: determines the partition.
+        sizes: "even" (the default) or "uneven" shards.
+        seed: determines the partition; 0 by default.
+        shards: the sample indices of each agent, instead of a partition.
+        evaluated: training samples for evaluating loss and gradient norm, the first of each agent and equally many;
+            0, the default, for all. Of streams it is 1,000 by default.
 
     >>> inputs, targets = torch.randn(60, 3), torch.randn(60, 1)
     >>> problem = supervised(nn.Linear(3, 1), nn.functional.mse_loss, (inputs, targets), agents=4)
     >>> problem.agents, problem.dimension
     (4, 4)
+    >>> twice = (inputs, inputs), targets
+    >>> supervised(nn.Bilinear(3, 3, 1), nn.functional.mse_loss, twice, shards=[range(50), [50, 51]]).sizes
+    [50, 2]
     """
-    inputs, targets = as_tensors(data, "data")
-    labelled = not targets.is_floating_point() and targets.dim() == 1
-    shards = make_partition(np.asarray(targets) if labelled else len(targets), agents, partition, seed, sizes)
-    return Supervised(model, loss, inputs, targets, shards, None if test is None else as_tensors(test, "test"), start)
+    check_model(model, loss)
+    held_out = None if test is None else as_test(test)
+    sharded = as_shards(data, agents, partition, sizes, seed, shards)
+    problem = Supervised(model, loss, sharded, test=held_out, start=start)
+    problem.evaluated = check_evaluated(evaluated, sharded)
+    return problem
 
 
 def _reset(module: nn.Module) -> None:

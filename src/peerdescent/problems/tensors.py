@@ -1,89 +1,99 @@
-"""Data as users have them, as two tensors with one row per sample."""
+"""Data that are in memory: inputs and targets with one row per sample."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from peerdescent._util.validation import described
+from peerdescent.data import trees
+from peerdescent.data.trees import EXPECTED, Batch, Tree, as_tensor, as_tree
 from peerdescent.errors import InputError
 
-Data = tuple[torch.Tensor, torch.Tensor] | Dataset[Any]
-EXPECTED = "expected (inputs, targets) or a Dataset of such pairs, of equal length and not empty"
+PARTS = (torch.Tensor, np.ndarray, Mapping, tuple)
+"""What several inputs or targets consist of."""
 
 
-def as_tensors(data: Data, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return inputs and targets as two tensors with one row per sample.
+def as_tensors(data: Any, name: str) -> Batch:
+    """Return inputs and targets with one row per sample: a tensor each, or tuples and dicts of tensors.
 
     Args:
-        data: (inputs, targets), or a Dataset of such pairs.
+        data: (inputs, targets). A tuple or dict of tensors or arrays is several inputs or targets, a list is rows.
         name: the argument, for messages.
 
     >>> inputs, targets = as_tensors(([[1.0], [2.0]], [0, 1]), "data")
     >>> inputs.shape, targets.dtype
     (torch.Size([2, 1]), torch.int64)
     """
-    if isinstance(data, DataLoader):
-        raise InputError(f"{name} is a DataLoader: {EXPECTED}; give its dataset, since agents draw their own batches.")
-    if isinstance(data, IterableDataset):
-        raise InputError(f"{name} is an IterableDataset: {EXPECTED}; samples must be reachable by number.")
-    if isinstance(data, Dataset):
-        columns = _columns_of(data, name)
-    elif isinstance(data, Sequence) and any(isinstance(part, Dataset) for part in data):
-        raise InputError(f"{name} is a list of datasets: {EXPECTED}; join them with torch.utils.data.ConcatDataset.")
-    else:
-        columns = _as_columns(data, name)
-    if len(columns) != 2 or any(column.dim() == 0 for column in columns):
+    columns = _columns(data, name)
+    if len(columns) != 2 or any(leaf.dim() == 0 for column in columns for leaf in tree_leaves(column)):
         raise InputError(f"{name}: {EXPECTED}.")
-    if len(columns[0]) != len(columns[1]) or not len(columns[0]):
-        raise InputError(f"{name} has {len(columns[0])} inputs and {len(columns[1])} targets: {EXPECTED}.")
+    counts = [[len(leaf) for leaf in tree_leaves(column)] for column in columns]
+    for part, lengths in zip(("inputs", "targets"), counts, strict=True):
+        if len(set(lengths)) != 1:
+            raise InputError(f"{name} has {part} with {lengths} samples: {EXPECTED}.")
+    if counts[0][0] != counts[1][0] or not counts[0][0]:
+        raise InputError(f"{name} has {counts[0][0]} inputs and {counts[1][0]} targets: {EXPECTED}.")
     return columns[0], columns[1]
 
 
-def _as_columns(data: Any, name: str) -> list[torch.Tensor]:
+def is_pair(data: Any) -> bool:
+    """Whether this is (inputs, targets) of one agent among several: a tuple of two, each of tensors or arrays."""
+    return isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, PARTS) for part in data)
+
+
+def unwrapped(dataset: Any, name: str) -> Batch | None:
+    """Return the tensors of a TensorDataset, or of Subsets of one; None for other data sets, which are read as needed.
+
+    >>> data = Subset(TensorDataset(torch.arange(4.0), torch.arange(4)), [3, 1])
+    >>> unwrapped(data, "data")
+    (tensor([3., 1.]), tensor([3, 1]))
+    """
+    if type(dataset) is Subset:
+        inner = unwrapped(dataset.dataset, name)
+        rows = torch.as_tensor(list(dataset.indices), dtype=torch.int64)
+        return None if inner is None else (trees.take(inner[0], rows), trees.take(inner[1], rows))
+    if type(dataset) is not TensorDataset:
+        return None
+    if len(dataset.tensors) != 2:
+        raise InputError(
+            f"{name} is a TensorDataset of {len(dataset.tensors)} tensors: {EXPECTED}; several inputs of a module are "
+            "one tuple or dict, as in ((a, b), targets)."
+        )
+    return as_tensors(dataset.tensors, name)
+
+
+class TreeDataset(Dataset[Batch]):
+    """Inputs and targets in memory as a data set of samples."""
+
+    def __init__(self, inputs: Tree, targets: Tree) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(tree_leaves(self.targets)[0])
+
+    def __getitem__(self, i: int) -> Batch:
+        rows = torch.tensor(i)
+        return trees.take(self.inputs, rows), trees.take(self.targets, rows)
+
+
+def _columns(data: Any, name: str) -> list[Tree]:
     if isinstance(data, str | bytes | dict) or not isinstance(data, Iterable):
         raise InputError(f"{name} is {described(data)}: {EXPECTED}.")
     try:
         columns = list(data)
     except TypeError:  # a tensor or array of a single number
         raise InputError(f"{name} is {described(data)}: {EXPECTED}.") from None
-    return [_tensor(column, f"{name}[{c}]") for c, column in enumerate(columns)]
+    return [_column(column, f"{name}[{c}]") for c, column in enumerate(columns)]
 
 
-def _columns_of(dataset: Dataset[Any], name: str) -> list[torch.Tensor]:
-    try:
-        pairs = [dataset[i] for i in range(len(dataset))]  # type: ignore[arg-type]
-    except Exception as error:  # a Dataset is the user's code
-        message = f"{type(error).__name__}: {error}".splitlines()[0][:200].rstrip(".")
-        raise InputError(f"{name}: the Dataset {type(dataset).__name__} cannot be read: {message}.") from error
-    columns = []
-    for c, part in enumerate(("inputs", "targets") if pairs else ()):
-        try:
-            columns.append([pair[c] for pair in pairs])
-        except (TypeError, IndexError, KeyError):
-            raise InputError(f"{name}: a sample of {type(dataset).__name__} has no {part}: {EXPECTED}.") from None
-    return [_stacked(column, f"{name}[{c}]") for c, column in enumerate(columns)]
-
-
-def _stacked(samples: list[Any], name: str) -> torch.Tensor:
-    """Return samples as the rows of one tensor."""
-    tensors = [_tensor(sample, name) for sample in samples]
-    for i, tensor in enumerate(tensors):
-        if tensor.shape != tensors[0].shape:
-            raise InputError(
-                f"{name}: sample {i} has shape {tuple(tensor.shape)} and sample 0 {tuple(tensors[0].shape)}; "
-                "samples must have equal shapes, so pad or crop them."
-            )
-    return torch.stack(tensors)
-
-
-def _tensor(value: Any, name: str) -> torch.Tensor:
-    try:
-        return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{name} is {described(value)}, which cannot become a tensor ({str(error).splitlines()[0]}): {EXPECTED}."
-        ) from None
+def _column(column: Any, name: str) -> Tree:
+    several = isinstance(column, Mapping) or (
+        isinstance(column, tuple) and bool(column) and all(isinstance(part, PARTS) for part in column)
+    )
+    return as_tree(column, name) if several else as_tensor(column, name)

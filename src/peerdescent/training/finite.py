@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch.utils._pytree import tree_leaves
 
+from peerdescent.data.shards import TensorShards
+from peerdescent.data.trees import first_not_finite
 from peerdescent.errors import InputError
 from peerdescent.problems import Problem, Sampled
 
@@ -14,17 +17,22 @@ def check_finite_data(problem: Problem, dtype: torch.dtype) -> None:
     """Refuse samples with NaN or infinite numbers, also those that are infinite only in the dtype of the run."""
     if not isinstance(problem, Sampled):
         return
-    for data in (problem.inputs, problem.targets):
-        if (found := first_not_finite(data, dtype)) is not None:
+    if isinstance(problem.data, TensorShards):  # other data are checked when they are read
+        _check_finite_tensors(problem, problem.data, dtype)
+    for leaf in tree_leaves(problem.test) if isinstance(problem.test, tuple) else ():
+        if (found := first_not_finite(leaf, dtype)) is not None:
+            raise InputError(f"the test data contain {found[1]} (sample {found[0]}): {REMEDY}.")
+
+
+def _check_finite_tensors(problem: Problem, data: TensorShards, dtype: torch.dtype) -> None:
+    for leaf in tree_leaves((data.inputs, data.targets)):
+        if (found := first_not_finite(leaf, dtype)) is not None:
             row, word = found
-            agent = int(torch.searchsorted(problem.offsets, row, right=True)) - 1
-            sample = row - int(problem.offsets[agent])
+            agent = int(torch.searchsorted(data.offsets, row, right=True)) - 1
+            sample = row - int(data.offsets[agent])
             raise InputError(
                 f"the data of agent {problem.number(agent)} contain {word} (sample {sample} of its shard): {REMEDY}."
             )
-    for data in problem.test or ():
-        if (found := first_not_finite(data, dtype)) is not None:
-            raise InputError(f"the test data contain {found[1]} (sample {found[0]}): {REMEDY}.")
 
 
 def check_finite_points(points: torch.Tensor, what: str) -> torch.Tensor:
@@ -39,20 +47,3 @@ def check_finite_points(points: torch.Tensor, what: str) -> torch.Tensor:
         verb = "contains" if what == "x0" else "contain"
         raise InputError(f"{what} {verb} {found[1]} (first for agent {found[0]}): {REMEDY}.")
     return points
-
-
-def first_not_finite(data: torch.Tensor, dtype: torch.dtype) -> tuple[int, str] | None:
-    """Return the first row with a number that is not finite in that dtype, and whether it is NaN; None if all are.
-
-    >>> first_not_finite(torch.tensor([[1.0], [1e300]], dtype=torch.float64), torch.float32)
-    (1, 'infinite numbers')
-    """
-    if not data.is_floating_point() or not data.numel():
-        return None
-    largest = torch.finfo(dtype).max
-    low, high = (float(end) for end in torch.aminmax(data))  # NaN if there is one; no copy of the data
-    if -largest <= low and high <= largest:
-        return None
-    wrong = ~(data.abs() <= largest)
-    row = int(wrong.flatten(1).any(dim=1).nonzero()[0]) if data.dim() > 1 else int(wrong.nonzero()[0])
-    return row, "NaN" if bool(data[row].isnan().any()) else "infinite numbers"

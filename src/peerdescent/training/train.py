@@ -106,6 +106,8 @@ def plan_of(
     problem: Problem | str, graph: object, algorithm: Algorithm | str, x0: torch.Tensor | None = None, **settings: Any
 ) -> Plan:
     """The plan of a run that is described by objects, names and settings."""
+    if isinstance(problem, Problem) and problem.batch_size is not None:
+        settings = {"batch_size": problem.batch_size, **settings}
     chosen, graph = make_settings(settings), graphs.as_graph(graph)
     agents = graph.n
     if not isinstance(problem, Problem | str):
