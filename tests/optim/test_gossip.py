@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import torch
 from tests.support import gossip_loops as loops
+from tests.support import process_runs
 from tests.support.gossip_loops import AGENTS, ATC, CTA, INNER, STEPS, Model
 from torch import nn
 
-from peerdescent import InputError
+from peerdescent import InputError, algorithms, train
 from peerdescent.distributed.launcher import workers
 from peerdescent.optim import DSGD1, Gossip, Outer
 
@@ -34,7 +35,16 @@ TRAINED: list[tuple[str, dict[str, Any]]] = [
     ("sgd", {"every": 2, "average_every": 4, "order": CTA}),
     ("sgd", {"message_dtype": "bf16"}),
 ]
+SIMULATED: list[dict[str, Any]] = [
+    {"inner": "gossip-sgd"},
+    {"inner": "gossip-adam", "order": CTA, "message_dtype": "bf16"},
+    {"inner": "gossip-adamw", "every": 3},
+    {"inner": "gossip-adamw", "every": 2, "order": CTA},
+    {"inner": "gossip-adamw", "every": 2, "outer": Outer(0.6, 0.8)},
+    {"inner": "gossip-sgd", "every": 3, "order": CTA, "outer": Outer(0.6, 0.8)},
+]
 OTHERS: list[tuple[str, dict[str, Any]]] = [
+    *(("on_the_network", options) for options in SIMULATED),
     ("muon", {}),
     *(("same_batches", {"order": order, "every": every}) for order in (ATC, CTA) for every in (1, 3)),
     ("saved", {"order": ATC, "outer": "nesterov"}),
@@ -113,6 +123,30 @@ def reference(inner: str, every: int = 1, order: str = ATC, outer: str = "none",
 def test_gossip_equals_the_agents_one_by_one(number: int) -> None:
     inner, options = TRAINED[number]
     torch.testing.assert_close(rows(found()[number]), reference(inner, **options), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", SIMULATED, ids=str)
+def test_gossip_equals_the_simulator_on_the_same_minibatches(options: dict[str, Any]) -> None:
+    name, outer = options["inner"], options.get("outer")
+    values: dict[str, Any] = {"eta": 0.05, "momentum": 0.9}
+    if name != "gossip-sgd":
+        values = {"eta": 0.01, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0.1}
+    if outer is not None:
+        name, values = f"{name}-outer", values | {"outer_lr": outer.lr, "outer_momentum": outer.momentum}
+    simulated = train(
+        process_runs.network(AGENTS),
+        loops.GRAPH,
+        algorithms.make(name, order=options.get("order", ATC), **values),
+        iterations=STEPS,
+        batch_size=4,
+        seed=1,
+        gradients="loop",
+        communication_period=options.get("every", 1),
+        message_dtype=options.get("message_dtype", "same"),
+    )
+    found = rows(results("on_the_network", **options))
+    rounding = 2e-3 if "message_dtype" in options else 2e-6  # a number may fall on either side of a rounding to bf16
+    torch.testing.assert_close(found, simulated.x.double(), rtol=0, atol=rounding)
 
 
 def test_sgd_inside_is_w_times_x_minus_eta_g() -> None:

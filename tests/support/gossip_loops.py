@@ -9,12 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from tests.support import process_runs
 from torch import nn
 
 from peerdescent import optim
+from peerdescent.data import Minibatches
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import PeerdescentError
 from peerdescent.optim import Gossip, Outer, peers
+from peerdescent.problems.supervised import Supervised
 
 AGENTS, GRAPH, STEPS = 3, "path:3", 7
 ATC, CTA = "adapt-then-combine", "combine-then-adapt"
@@ -47,6 +50,12 @@ INNER: dict[str, Callable[[Model], torch.optim.Optimizer]] = {
     ),
 }
 
+NETWORK_INNER: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "gossip-sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+    "gossip-adam": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.95), weight_decay=0.1),
+    "gossip-adamw": lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.8, 0.95), weight_decay=0.1),
+}
+
 
 def step(model: Model, opts: list[Any], agent: int, k: int) -> None:
     for opt in opts:
@@ -64,6 +73,23 @@ def trained(rank: int, inner: str, outer: str = "none", **options: Any) -> dict[
         step(model, [opt], rank, k)
     opt.wait()
     return {"x": model.values(), "bytes": opt.bytes_sent(), "base": float(model.base[0])}
+
+
+def on_the_network(rank: int, inner: str, **options: Any) -> dict[str, Any]:
+    """A small network on minibatches of the simulator."""
+    problem = process_runs.network(AGENTS)
+    assert isinstance(problem, Supervised)
+    model = problem.model(problem.start(1)[rank])
+    batches = Minibatches(problem.sizes, 4, 1, True, range(rank, rank + 1))
+    inputs, targets = problem.shard(rank)
+    opt = Gossip(NETWORK_INNER[inner](model.parameters()), GRAPH, **options)
+    for k in range(STEPS):
+        chosen = batches.batches(k)[0]
+        opt.zero_grad()
+        nn.functional.mse_loss(model(inputs[chosen]), targets[chosen]).backward()
+        opt.step()
+    opt.wait()
+    return {"x": torch.cat([p.detach().flatten() for p in model.parameters()])}
 
 
 def muon(rank: int) -> dict[str, Any]:
