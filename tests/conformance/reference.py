@@ -344,6 +344,98 @@ def c_sgd(
     return iterates
 
 
+def sgd_update(
+    x: np.ndarray,
+    g: np.ndarray,
+    k: int,
+    memory: dict[str, np.ndarray],
+    *,
+    eta: float,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> np.ndarray:
+    """SGD of one agent: m ← μm + g + λx; x − ηm."""
+    memory["m"] = momentum * memory.get("m", 0.0) + g + weight_decay * x
+    moved: np.ndarray = x - eta * memory["m"]
+    return moved
+
+
+def adam_update(
+    x: np.ndarray,
+    g: np.ndarray,
+    k: int,
+    memory: dict[str, np.ndarray],
+    *,
+    eta: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    decay_on: Literal["gradient", "weights"] = "weights",
+) -> np.ndarray:
+    """Adam of one agent, with weight decay λ in the gradient, or on the weights (AdamW).
+
+    m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²; x − ηm̂/(√v̂ + ε) with m̂ = m/(1−β₁ᵗ), v̂ = v/(1−β₂ᵗ), t = k + 1.
+    """
+    if decay_on == "gradient":
+        g = g + weight_decay * x
+    else:
+        x = x - eta * weight_decay * x
+    memory["m"] = beta1 * memory.get("m", 0.0) + (1 - beta1) * g
+    memory["v"] = beta2 * memory.get("v", 0.0) + (1 - beta2) * g**2
+    m_hat = memory["m"] / (1 - beta1 ** (k + 1))
+    v_hat = memory["v"] / (1 - beta2 ** (k + 1))
+    moved: np.ndarray = x - eta * m_hat / (np.sqrt(v_hat) + eps)
+    return moved
+
+
+def gossip(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    update: Callable[..., np.ndarray],
+    order: Literal["adapt-then-combine", "combine-then-adapt"] = "adapt-then-combine",
+    period: int = 1,
+    outer_lr: float | None = None,
+    outer_momentum: float = 0.0,
+    transform: Transform | None = None,
+    **values: object,
+) -> Trajectory:
+    """Gossip: y = the agent's own update of x; every `period` iterations x⁺ = Wy, or Wx + (y − x) combined first.
+
+    With an outer step, from the anchor a, x at the last exchange: Δ = a − y, M ← μM + Δ, d = Δ + μM, and
+    x⁺ = W(a − ηd), or Wa − ηd combined first.
+    """
+    x = start(x0)
+    n = len(x)
+    memories: list[dict[str, np.ndarray]] = [{} for _ in range(n)]
+    a, M = x.copy(), np.zeros_like(x)
+    iterates = [x.copy()]
+    for k in range(iterations):
+        g = gradients(gradient, x, k, transform)
+        y = np.stack([update(x[i], g[i], k, memories[i], **values) for i in range(n)])
+        x_next = y.copy()
+        if (k + 1) % period == 0:
+            base, moved = x.copy(), y.copy()
+            if outer_lr is not None:
+                base = a.copy()
+                for i in range(n):
+                    M[i] = outer_momentum * M[i] + (a[i] - y[i])
+                    moved[i] = a[i] - outer_lr * (a[i] - y[i] + outer_momentum * M[i])
+            for i in range(n):
+                if order == "adapt-then-combine":
+                    x_next[i] = neighbours(W, moved, i)
+                else:
+                    x_next[i] = neighbours(W, base, i) + moved[i] - base[i]
+            a = x_next.copy()
+        x = x_next
+        iterates.append(x.copy())
+    return iterates
+
+
 # A partial's keywords are defaults: the caller may pass another epsilon.
 REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "dsgpa-f": dsgpa,
@@ -360,4 +452,9 @@ REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "d-sgt-2": d_sgt_2,
     "d-asg": d_asg,
     "c-sgd": c_sgd,
+    "gossip-sgd": partial(gossip, update=sgd_update),
+    "gossip-adam": partial(gossip, update=adam_update, decay_on="gradient"),
+    "gossip-adamw": partial(gossip, update=adam_update),
+    "gossip-sgd-outer": partial(gossip, update=sgd_update, outer_lr=0.7, outer_momentum=0.9),
+    "gossip-adamw-outer": partial(gossip, update=adam_update, outer_lr=0.7, outer_momentum=0.9),
 }

@@ -48,9 +48,18 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_every_preset_has_the_common_properties(name: str) -> None:
-    report = testing.check_algorithm(make(name))
+    report = testing.check_algorithm(make(name, **({"weight_decay": 0.0} if "adamw" in name else {})))
     assert not report.skipped
     assert len(report.checked) == 2 + len(testing._CHECKS)
+
+
+@pytest.mark.parametrize("name", ["gossip-sgd", "gossip-adamw", "gossip-adamw-outer"])
+@pytest.mark.parametrize("order", ["adapt-then-combine", "combine-then-adapt"])
+def test_weight_decay_shrinks_x_in_proportion(name: str, order: str) -> None:
+    method = make(name, eta=0.05, weight_decay=0.1, order=order)
+    report = testing.check_algorithm(method, graphs=("er:6:0.5",), iterations=10)
+    assert len(report.skipped) == 1
+    assert "with weight decay it shrinks x to 0.9" in report.skipped[0] or "outer" in name
 
 
 @pytest.mark.parametrize("transform", [Powerball(0.7), Sign(), Clip(0.5), Clip(0.5).then(Powerball(0.5))], ids=str)
@@ -135,6 +144,23 @@ def cases() -> dict[str, Case]:
         reference.d_sgd_2,
         {"a": 0.1, "b": 0.4, "epsilon": 0.2},
     )
+    local = {"gossip-sgd": {"momentum": 0.6}, "gossip-adam": {"beta1": 0.5}, "gossip-adamw": {"beta2": 0.9}}
+    for name, own in local.items():
+        for order in ("adapt-then-combine", "combine-then-adapt"):
+            values = {"eta": 0.05, "weight_decay": 0.1, "order": order, **own}
+            table[name if order[0] == "a" else f"{name}+{order}"] = (
+                partial(make, name, **values),
+                reference.REFERENCES[name],
+                values,
+            )
+    for name in ("gossip-sgd-outer", "gossip-adamw-outer"):
+        for order in ("adapt-then-combine", "combine-then-adapt"):
+            values = {"eta": 0.02, "outer_lr": 0.6, "outer_momentum": 0.5, "weight_decay": 0.1, "order": order}
+            table[name if order[0] == "a" else f"{name}+{order}"] = (
+                partial(make, name, **values),
+                reference.REFERENCES[name],
+                values,
+            )
     table["d-sgd-2 by its defaults"] = (DSGD2, reference.d_sgd_2, {"a": 0.1, "b": 0.2, "epsilon": 1e-5})
     return table
 
@@ -188,12 +214,12 @@ def matrices(graph: graphs.Graph, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Every case on every graph; of the many variants of DSGPA each on every third graph, in turn."""
+    """Every case on every graph; of the many variants of DSGPA and gossip each on some graphs, in turn."""
     return [
         (name, spec)
         for i, name in enumerate(CASES)
         for j, spec in enumerate(GRAPHS)
-        if (not name.startswith("dsgpa-0") and not name.startswith("dsgpa-1")) or (i + j) % 2
+        if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 1
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -264,11 +265,13 @@ ONE_AGENT = {
     "d-sgd-2": make("d-sgd-2", alpha=0.07),
     "dm-sgd": DMSGD(eta=0.07, beta=0.0),
     "d-asg": DASG(eta=0.07, beta=0.0),
+    "gossip-sgd": make("gossip-sgd", eta=0.07),
+    "gossip-sgd-outer": make("gossip-sgd-outer", eta=0.07, outer_lr=1.0, outer_momentum=0.0),
 }
 
 
 @pytest.mark.parametrize("kernel", ["plain", "compiled"])
-@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("name", [name for name in PRESETS if "adam" not in name])
 def test_one_agent_is_plain_sgd(name: str, kernel: str) -> None:
     noise = stream(0, "noise").standard_normal((64, P))
     problem = heterogeneous(1, noise=0.5)
@@ -277,6 +280,30 @@ def test_one_agent_is_plain_sgd(name: str, kernel: str) -> None:
         x = x - 0.07 * (A @ (x - c) + 0.5 * noise[k])
     result = run(problem, "ring:1", ONE_AGENT[name], 30, batch_size=1, kernel=kernel)
     np.testing.assert_allclose(result.x[0].numpy(), x, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", ["plain", "compiled"])
+@pytest.mark.parametrize(
+    ("name", "values", "optimizer"),
+    [
+        (
+            "gossip-sgd",
+            {"momentum": 0.8, "weight_decay": 0.1},
+            partial(torch.optim.SGD, momentum=0.8, weight_decay=0.1),
+        ),
+        ("gossip-adam", {"weight_decay": 0.1}, partial(torch.optim.Adam, weight_decay=0.1)),
+        ("gossip-adamw", {"beta2": 0.95}, partial(torch.optim.AdamW, betas=(0.9, 0.95))),
+    ],
+)
+def test_one_agent_is_the_optimizer_of_torch(name: str, values: Any, optimizer: Any, kernel: str) -> None:
+    problem = heterogeneous(1)
+    x = torch.nn.Parameter(start(1)[0].clone())
+    opt = optimizer([x], lr=0.07)
+    for _ in range(30):
+        x.grad = problem.A[0] @ (x.detach() - problem.c[0])
+        opt.step()
+    result = run(problem, "ring:1", make(name, eta=0.07, **values), 30, kernel=kernel)
+    np.testing.assert_allclose(result.x[0].numpy(), x.detach().numpy(), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["dsgpa-f-pb", "dsgpa-t-pb", "dsgpa-f-pb-exact", "dsgpa-t-pb-exact"])
@@ -361,6 +388,7 @@ def test_where_the_powerball_settles_on_heterogeneous_data(
 SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
     **{"dm-sgd": 2, "d-sgd-1": 1, "d-sgd-2": 1, "d2": 1, "d-sgt-1": 2, "d-sgt-2": 2, "d-asg": 1, "c-sgd": 0},
+    **{name: 1 for name in PRESETS if name.startswith("gossip")},
 }
 
 

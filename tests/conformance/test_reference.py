@@ -41,6 +41,11 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "d-sgt-2": {"eta": 0.05},
     "d-asg": {"eta": 0.05, "beta": 0.6},
     "c-sgd": {"eta": 0.05},
+    "gossip-sgd": {"eta": 0.05, "momentum": 0.5},
+    "gossip-adam": {"eta": 0.05, "weight_decay": 0.1},
+    "gossip-adamw": {"eta": 0.05, "weight_decay": 0.1},
+    "gossip-sgd-outer": {"eta": 0.05, "period": 3},
+    "gossip-adamw-outer": {"eta": 0.05, "period": 2},
 }
 
 
@@ -117,6 +122,8 @@ PLAIN_SGD = {
     "d-sgt-2": {},
     "d-asg": {"beta": 0.0},
     "c-sgd": {},
+    "gossip-sgd": {"momentum": 0.0},
+    "gossip-sgd-outer": {"outer_lr": 1.0, "outer_momentum": 0.0},
 }
 
 

@@ -75,10 +75,11 @@ OPTIMIZERS = {
 def test_each_optimizer_is_its_preset(name: str) -> None:
     opt = OPTIMIZERS[name](nn.Linear(2, 1).parameters())
     assert opt.algorithm == algorithms.make(name)
-    assert {algorithms.find(preset).kind for preset in OPTIMIZERS} == {algorithms.find(p).kind for p in PRESETS}
+    others = {algorithms.find(preset).kind for preset in PRESETS if not preset.startswith("gossip")}  # Gossip(...)
+    assert {algorithms.find(preset).kind for preset in OPTIMIZERS} == others
 
 
-@pytest.mark.parametrize("name", [name for name in optim.__all__ if name not in ("Decentralized", "Options")])
+@pytest.mark.parametrize("name", [name for name in optim.__all__ if hasattr(algorithms, name)])
 def test_an_optimizer_has_the_defaults_of_its_algorithm(name: str) -> None:
     algorithm = getattr(algorithms, name)
     arguments = inspect.signature(getattr(optim, name).__init__).parameters

@@ -1,7 +1,10 @@
 """Messages in every m-th iteration only, and the Laplacian that matches the step."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from tests.conformance import reference
 
 from peerdescent import algorithms, graphs, train
 from peerdescent.errors import InputError
@@ -51,6 +54,28 @@ def test_every_method_can_be_silent_in_both_carriers(name: str) -> None:
         not np.allclose(plain.numpy(), train(PROBLEM, "ring:5", method, iterations=30, dtype="float64").x.numpy())
         or name == "c-sgd"
     )
+
+
+@pytest.mark.parametrize("kernel", ["plain", "compiled"])
+@pytest.mark.parametrize("order", ["adapt-then-combine", "combine-then-adapt"])
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("gossip-adamw", {"eta": 0.05}),
+        ("gossip-sgd-outer", {"eta": 0.05, "momentum": 0.5}),
+        ("gossip-adamw-outer", {"eta": 0.02, "outer_lr": 0.6, "outer_momentum": 0.8}),
+    ],
+)
+def test_local_optimizers_and_outer_steps(name: str, values: dict[str, Any], order: Any, kernel: str) -> None:
+    A, c, W = PROBLEM.A.numpy(), PROBLEM.c.numpy(), graphs.ring(5).mixing().toarray()
+    decay = {"weight_decay": 0.1}
+    expected = reference.REFERENCES[name](
+        np.zeros((5, 7)), W, W, lambda i, x, k: A[i] @ (x - c[i]), 20, period=3, order=order, **values, **decay
+    )
+    method = algorithms.make(name, order=order, **values, **decay)
+    result = train(PROBLEM, "ring:5", method, iterations=20, communication_period=3, kernel=kernel, dtype="float64")
+    np.testing.assert_allclose(result.x.numpy(), expected[-1], atol=1e-12)
+    assert result.metrics[-1]["bytes_sent"] == 20 // 3 * 7 * 8 * 2 * 5
 
 
 @pytest.mark.parametrize("mixing", ["metropolis", "lazy", "max-degree"])

@@ -32,7 +32,7 @@ def test_a_methods_own_values_are_a_point_of_its_space(name: str) -> None:
 @given(
     name=st.sampled_from(list(algorithms.PRESETS)),
     part=st.sampled_from([1.0, 0.5, 0.25]),
-    numbers=st.lists(st.floats(0, 1), min_size=5, max_size=5),
+    numbers=st.lists(st.floats(0, 1), min_size=6, max_size=6),
 )
 def test_points_survive_an_experiment_file_and_stay_in_their_box(name: str, part: float, numbers: list[float]) -> None:
     searched = space(name)

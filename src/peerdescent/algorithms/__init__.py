@@ -4,6 +4,7 @@ from peerdescent.algorithms.base import Algorithm, Network, Step, as_algorithm, 
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
+from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
@@ -22,7 +23,11 @@ __all__ = [
     "DSGT2",
     "PRESETS",
     "Algorithm",
+    "GossipAdam",
+    "GossipSGD",
     "Network",
+    "OuterAdam",
+    "OuterSGD",
     "Preset",
     "Step",
     "as_algorithm",

@@ -11,6 +11,7 @@ from peerdescent._util.validation import described, did_you_mean
 from peerdescent.algorithms.base import Algorithm
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.dsgpa import DSGPA
+from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
@@ -166,3 +167,18 @@ register(
     "centralized SGD on the pooled data: the baseline with a central server",
     aliases=("csgd", "sgd", "parallel-sgd", "c-psgd"),
 )
+
+# Colons in names of folders confuse scp, rsync and Windows: they are in the aliases only.
+_ADAMW: dict[str, Any] = {"weight_decay": 0.01}
+_OUTER = "and an outer Nesterov step, as in DiLoCo"
+register("gossip-sgd", GossipSGD, "SGD with local momentum, then mix", aliases=("gossip:sgd",))
+register(
+    "gossip-adam",
+    GossipAdam,
+    "Adam with local moments, then mix; weight decay in the gradient",
+    aliases=("gossip:adam",),
+    decay_on="gradient",
+)
+register("gossip-adamw", GossipAdam, "AdamW with local moments, then mix", aliases=("gossip:adamw",), **_ADAMW)
+register("gossip-sgd-outer", OuterSGD, f"SGD with local momentum, mix, {_OUTER}", aliases=("gossip:sgd-outer",))
+register("gossip-adamw-outer", OuterAdam, f"AdamW with local moments, mix, {_OUTER}", ("gossip:adamw-outer",), **_ADAMW)

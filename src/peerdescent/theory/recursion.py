@@ -185,7 +185,8 @@ def _value(
         case Binary(sign, left, right):
             a, b = known[id(left)], known[id(right)]
             if not _linear(sign, left.scalar, right.scalar, a, b):
-                raise InputError(f"theory cannot analyse a step that is not linear: {node}.")
+                text = str(node).replace(GRADIENT, "g")
+                raise InputError(f"no prediction: the step is not linear, it computes {text}.")
             return OPERATORS[sign](a, b)
     raise TypeError(f"unknown node {node}")
 

@@ -72,7 +72,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Space:
-    """The tuned parameters of a method: step sizes, momenta, decay rates, γ and ε; all others stay fixed.
+    """The tuned parameters of a method: step sizes, momenta, decay rates, γ, ε, weight decay; all others stay fixed.
 
     >>> from peerdescent.algorithms import make
     >>> [d.name for d in Space.of("dsgpa-t-pb", make("dsgpa-t-pb")).dimensions]
@@ -101,6 +101,8 @@ class Space:
             found.append(Dimension("gamma", method.gamma, "linear", GAMMAS))  # type: ignore[attr-defined]
         if getattr(method, "epsilon", 0.0) > 0:
             found.append(Dimension("epsilon", method.epsilon, "linear", EPSILONS))  # type: ignore[attr-defined]
+        if getattr(method, "weight_decay", 0.0) > 0:
+            found.append(Dimension("weight_decay", method.weight_decay))  # type: ignore[attr-defined]
         if not found:
             raise InputError(f"{name} has nothing to tune: it has no positive step size and no power.")
         return cls(method, tuple(found))
@@ -136,7 +138,7 @@ class Space:
         values: dict[str, Any] = {
             rate: _changed(getattr(self.method, rate), point.get(rate), decay) for rate in self.method.rates
         }
-        values.update({name: point[name] for name in ("gamma", "epsilon") if name in point})
+        values.update({name: point[name] for name in ("gamma", "epsilon", "weight_decay") if name in point})
         return varied(self.method, **values)
 
     def options(self, point: Point) -> dict[str, Any]:
