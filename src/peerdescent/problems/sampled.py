@@ -14,6 +14,7 @@ from peerdescent._util.validation import described
 from peerdescent.data import Minibatches
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
+from peerdescent.problems.scores import Metrics, Scores
 
 Shards = Sequence[NDArray[np.integer]]
 Batches = Sequence[torch.Tensor] | torch.Tensor
@@ -30,7 +31,7 @@ class Sampled(Problem):
         inputs: all training inputs, samples first.
         targets: all training targets.
         shards: the sample indices of each agent.
-        test: inputs and targets for the accuracy, or None.
+        test: inputs and targets for test loss and accuracy, or None.
     """
 
     evaluated: int = 0
@@ -101,6 +102,35 @@ class Sampled(Problem):
         new.even = len(set(new.sizes)) == 1
         new.evaluated = self.evaluated * new.agents // self.agents
         return new
+
+    def for_agents(self, most: int) -> Sampled:
+        """Return the problem on at most `most` samples, equally many from each agent, so that evaluating n agents takes
+        time linear in n; more agents than that are represented by `most` of them. A problem that is no larger stays.
+
+        >>> from peerdescent.problems import logistic_nonconvex
+        >>> problem = logistic_nonconvex(agents=5, samples=100)
+        >>> problem.for_agents(80) is problem, len(problem.for_agents(50).inputs), problem.for_agents(3).agents
+        (True, 50, 3)
+        """
+        counted = self.evaluated or sum(self.sizes)
+        if counted <= most and self.agents <= most:
+            return self
+        chosen = range(self.agents) if self.agents <= most else np.linspace(0, self.agents - 1, most).astype(int)
+        each = min(*(self.sizes[agent] for agent in chosen), max(1, min(counted, most) // len(chosen)))
+        rows = torch.cat([self.offsets[agent] + torch.arange(each) for agent in chosen]).to(self.device)
+        new = copy.copy(self)
+        new.inputs, new.targets = self.inputs[rows], self.targets[rows]
+        new.sizes, new.agents, new.even, new.evaluated = [each] * len(chosen), len(chosen), True, 0
+        new.offsets = each * torch.arange(len(chosen) + 1)
+        return new
+
+    def scores(self, x: torch.Tensor, metrics: Metrics) -> Scores:
+        """Add the mean loss on the test data, if there are any."""
+        found = super().scores(x, metrics)
+        if self.test is not None:
+            with torch.no_grad():
+                found["test_loss"] = float(self.mean_loss(x, *self.test))
+        return found
 
     def shard(self, agent: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the inputs and targets of an agent."""

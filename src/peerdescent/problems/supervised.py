@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from peerdescent.problems.module_randomness import (
     own_generator,
 )
 from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Batches, Sampled, Shards
+from peerdescent.problems.scores import Metrics, Scores, has_classes, own_scores, scores_on
 from peerdescent.problems.tensors import Data, as_tensors
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -221,15 +223,27 @@ class Supervised(Sampled):
 
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of test samples whose class has the largest output; None without test data or classes."""
-        if self.test is None or self.test[1].is_floating_point() or self.test[1].dim() != 1:
+        if self.test is None or not has_classes(self.test[1]):
             return None
-        right = 0
+        return self.scores(x, {})["accuracy"]
+
+    def scores(self, x: torch.Tensor, metrics: Metrics) -> Scores:
+        """Return test loss, accuracy (None without classes), and metrics of (outputs, targets) on all test data."""
+        if self.test is None:
+            if metrics:
+                raise InputError(
+                    f"the metric {next(iter(metrics))!r} needs test data, and {self.name} has none: pass test=... to "
+                    "the problem (the training data, if you mean those)."
+                )
+            return {"accuracy": None}
+        inputs, targets = self.test
+
+        def model(some: torch.Tensor) -> Any:
+            return functional_call(self._module, self.unflatten(x), (some,))
+
         with torch.no_grad(), self._evaluation():
-            for begin in range(0, len(self.test[1]), EVALUATED_AT_ONCE):
-                inputs, labels = (part[begin : begin + EVALUATED_AT_ONCE] for part in self.test)
-                outputs = functional_call(self._module, self.unflatten(x), (inputs,))
-                right += int((outputs.argmax(dim=1) == labels).sum())
-        return right / len(self.test[1])
+            found, outputs = scores_on(model, inputs, targets, self.loss_function, EVALUATED_AT_ONCE, bool(metrics))
+        return {**found, **own_scores(metrics, outputs, targets)}
 
     def model(self, x: torch.Tensor) -> nn.Module:
         """Return a copy of the module with parameters x."""
@@ -278,7 +292,8 @@ def supervised(
         data: (inputs, targets), or a Dataset of such pairs.
         agents: n.
         partition: "iid", "label" or "dirichlet:A".
-        test: data for the accuracy of a classifier, whose answer is the largest output.
+        test: data for the test loss, for your own metrics, and for the accuracy of a classifier, whose answer is the
+            largest output.
         start: "shared" (the parameters of the module) or "independent" (new ones for each agent).
         sizes: "even" or "uneven" shards.
         seed: determines the partition.

@@ -63,7 +63,7 @@ class Run:
         self.recovery = Recovery(faults, group, self.placement)
         if faults.on_loss == "continue":
             self.problem.subset(range(self.graph.n))  # refuses a problem that cannot
-        self.k, self.seconds = 0, 0.0
+        self.k, self.seconds, self.evaluation_seconds = 0, 0.0, 0.0
         self.stopping = Stopping(group.size)
         self.lost: tuple[int, ...] = ()
         self.recorder = Recorder()
@@ -226,17 +226,20 @@ class Run:
 
     def _evaluate(self) -> None:
         each = self.settings.evaluates_agents(self.all_agents[1].n)  # whoever is lost, all rows have the same columns
-        own = evaluate_agents(self.problem, self.state["x"]) if each else {}
+        begin = time.perf_counter()
+        own = evaluate_agents(self.problem, self.state["x"], self.plan.metrics) if each else {}
         agents, state = self.group.gather_object(own), self.gathered_state()
-        finite = not self.group.is_rank_zero or self._record(state, agents)
+        finite = not self.group.is_rank_zero or self._record(state, agents, begin)
         if not self.group.broadcast_object(finite):
             self._diverge()
 
-    def _record(self, state: State, agents: list[dict[str, list[Any]]]) -> bool:
+    def _record(self, state: State, agents: list[dict[str, list[Any]]], begin: float) -> bool:
         """One more row, from the rows of all agents; returns whether its numbers are finite."""
         each = {name: [value for part in agents for value in part[name]] for name in agents[0]}
+        mean = evaluate(self.problem, state["x"], self.plan.metrics)
+        self.evaluation_seconds += time.perf_counter() - begin
         counted = {"bytes_sent": self.bytes_sent(), "seconds": self.seconds}
-        row = {"iteration": self.k, **evaluate(self.problem, state["x"]), **each, **counted}
+        row = {"iteration": self.k, **mean, **each, **counted, "evaluation_seconds": self.evaluation_seconds}
         self.callbacks.on_evaluation(self, row)
         if diverged(row):
             return False
