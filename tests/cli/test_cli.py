@@ -364,7 +364,7 @@ def test_the_example_of_the_help_page(peerdescent_: Command) -> None:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["iteration"] for line in lines] == [0, 15, 30, 40]
     for line in lines:
-        assert list(line)[:4] == COLUMNS[:4]
+        assert list(line)[:4] == [*COLUMNS[:3], "test_loss"]
         assert set(COLUMNS) <= set(line)
         assert 0 < line["accuracy"] < 1  # a fraction
         assert len(line["agent_loss"]) == len(line["agent_accuracy"]) == 10

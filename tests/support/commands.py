@@ -37,8 +37,8 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def without_seconds(table: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows without the one column that is different every time."""
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
+    """Rows without the times, which are different every time."""
+    return [{key: value for key, value in row.items() if not key.endswith("seconds")} for row in table]
 
 
 def members(session: int) -> list[int]:

@@ -111,9 +111,9 @@ def one_run(out: Path, **more: Any) -> dict[str, Any]:
     chosen = {"iterations": 6, "eval_every": 3, "batch_size": 1, "threads": 1, **more}
     result = train(quadratic(agents=3, dimension=2, noise=1.0), "ring:3", "d2", out=out, **chosen)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    rows = [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    rows = [{key: value for key, value in line.items() if not key.endswith("seconds")} for line in lines]
     summary = json.loads((out / "summary.json").read_text())
-    del summary["seconds"]
+    del summary["seconds"], summary["evaluation_seconds"]
     saved = sorted(path.name for path in (out / "checkpoints").iterdir())
     return {"x": result.x.numpy().tobytes(), "rows": rows, "summary": summary, "saved": saved[-1]}
 

@@ -16,7 +16,8 @@ from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.collective import CollectiveOptimizer
-from peerdescent.optim.setup import STARTS, Options, check_options
+from peerdescent.optim.setup import STARTS, Options, check_options, check_weight_decay
+from peerdescent.training.added_updates import gradient_rate
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
 
@@ -54,7 +55,11 @@ class Decentralized(CollectiveOptimizer):
         check_options(options)
         self.algorithm = algorithm
         self._names = {name: _key(name, algorithm) for name in _numbers(algorithm)}
-        super().__init__(params, {key: getattr(algorithm, name) for name, key in self._names.items()})
+        self._decoupled = options.get("decay") == "decoupled"
+        known = {key: getattr(algorithm, name) for name, key in self._names.items()}
+        super().__init__(params, {"weight_decay": options.get("weight_decay") or 0.0, **known})
+        for group in self.param_groups:
+            check_weight_decay(group)
         trained = self._prepare(graph)
         with self._call(f"{type(self).__name__}(...)"):
             self._set_up(trained, options)
@@ -106,7 +111,8 @@ class Decentralized(CollectiveOptimizer):
         for group, bucket in self._rows():
             if not active:
                 bucket.update.gradient.zero_()
-            bucket.step(self._variant(group))
+            decay = float(group.get("weight_decay", 0.0)) if active else 0.0
+            bucket.step(self._variant(group), decay, self._decoupled)
             group["step"] = bucket.k
         return self._buckets[0].k
 
@@ -188,4 +194,4 @@ def _numbers(algorithm: Algorithm) -> list[str]:
 
 def _key(name: str, algorithm: Algorithm) -> str:
     """A rate's name in a parameter group: the one that multiplies the gradient is torch's lr."""
-    return "lr" if name == ("eta" if "eta" in algorithm.rates else algorithm.rates[0]) else name
+    return "lr" if name == gradient_rate(algorithm) else name

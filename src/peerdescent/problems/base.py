@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from peerdescent.errors import InputError
+from peerdescent.problems.scores import Metrics, Scores, own_scores
 
 STRATEGIES = ("stacked", "loop")
 
@@ -96,6 +97,17 @@ class Problem(ABC):
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of correct answers on test data, or None without test data or classes."""
         return None
+
+    def scores(self, x: torch.Tensor, metrics: Metrics) -> Scores:
+        """Return what is known of x besides f(x), by column: accuracy, and metrics of the user's own as functions of x.
+
+        A problem with test data adds the loss on it, `test_loss`.
+        """
+        return {"accuracy": self.accuracy(x), **own_scores(metrics, x)}
+
+    def for_agents(self, most: int) -> Problem:
+        """Return the problem whose loss judges single agents, f on at most so many samples; here f itself."""
+        return self
 
     def optimum(self) -> torch.Tensor | None:
         """Return the minimiser, or None if it is unknown."""

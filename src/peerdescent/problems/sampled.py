@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from peerdescent.data import trees
 from peerdescent.data.shards import EVALUATED_AT_ONCE, Draw, ShardedData, Shards, TensorShards
@@ -17,6 +16,7 @@ from peerdescent.data.trees import Batch, Tree
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
 from peerdescent.problems.given_data import TestData
+from peerdescent.problems.scores import Metrics, Scores, rows_of
 
 Batches = Sequence[Tree] | Tree
 
@@ -30,7 +30,7 @@ class Sampled(Problem):
         inputs: all training inputs, samples first; or the samples of all agents in another form.
         targets: all training targets.
         shards: the sample indices of each agent.
-        test: inputs and targets for the accuracy, or None.
+        test: inputs and targets for test loss and accuracy, or None.
     """
 
     evaluated: int = 0
@@ -82,7 +82,7 @@ class Sampled(Problem):
                 yield from part
         elif self.test is not None:
             inputs, targets = self.test
-            for begin in range(0, len(tree_leaves(targets)[0]), EVALUATED_AT_ONCE):
+            for begin in range(0, rows_of(targets), EVALUATED_AT_ONCE):
                 rows = slice(begin, begin + EVALUATED_AT_ONCE)
                 yield trees.take(inputs, rows), trees.take(targets, rows)
 
@@ -143,6 +143,32 @@ class Sampled(Problem):
         new.agents, new.numbers = len(agents), tuple(self.number(agent) for agent in agents)
         new.evaluated = self.evaluated * new.agents // self.agents
         return new
+
+    def for_agents(self, most: int) -> Sampled:
+        """Return the problem on about `most` samples, equally many from each agent, so that evaluating n agents takes
+        time linear in n; more agents than that are represented by `most` of them. A problem that is no larger stays.
+
+        >>> from peerdescent.problems import logistic_nonconvex
+        >>> problem = logistic_nonconvex(agents=5, samples=100)
+        >>> problem.for_agents(80) is problem, problem.for_agents(50).evaluated, problem.for_agents(3).agents
+        (True, 50, 3)
+        """
+        counted = self.evaluated or sum(self.sizes)
+        if counted <= most and self.agents <= most:
+            return self
+        chosen = range(0, self.agents, -(-self.agents // most))
+        new = copy.copy(self) if len(chosen) == self.agents else self.subset(chosen)
+        new.evaluated = max(len(chosen), min(counted, most))
+        return new
+
+    def scores(self, x: torch.Tensor, metrics: Metrics) -> Scores:
+        """Add the mean loss on the test data, if there are any."""
+        found = super().scores(x, metrics)
+        if self.test is not None:
+            with torch.no_grad():
+                sums = [(rows_of(b), float(self.mean_loss(x, a, b))) for a, b in self.test_chunks()]
+            found["test_loss"] = sum(count * loss for count, loss in sums) / sum(count for count, _ in sums)
+        return found
 
     def loss(self, x: torch.Tensor) -> float:
         """Return f(x); every agent has the same weight, whatever the size of its shard."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ from peerdescent.problems.module_randomness import (
     own_generator,
 )
 from peerdescent.problems.sampled import Batches
+from peerdescent.problems.scores import Metrics, Scores, own_scores, scores_on
 
 Loss = Callable[[Any, Any], torch.Tensor]
 STARTS = ("shared", "independent")
@@ -245,18 +246,20 @@ class Supervised(AgentBuffers):
 
     def accuracy(self, x: torch.Tensor) -> float | None:
         """Return the fraction of test samples whose class has the largest output; None without test data or classes."""
+        return self.scores(x, {})["accuracy"]
+
+    def scores(self, x: torch.Tensor, metrics: Metrics) -> Scores:
+        """Return test loss, accuracy (None without classes), and metrics of (outputs, targets) on all test data."""
         if self.test is None:
-            return None
-        right = total = 0
+            if metrics:
+                raise InputError(
+                    f"the metric {next(iter(metrics))!r} needs test data, and {self.name} has none: pass test=... to "
+                    "the problem (the training data, if you mean those)."
+                )
+            return {"accuracy": None}
         with self._evaluation(), torch.no_grad():
-            for inputs, labels in self.test_chunks():
-                if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
-                    return None
-                outputs = self._outputs(x, inputs)
-                if not isinstance(outputs, torch.Tensor):
-                    return None
-                right, total = right + int((outputs.argmax(dim=1) == labels).sum()), total + len(labels)
-        return right / total
+            found, kept = scores_on(partial(self._outputs, x), self.test_chunks(), self.loss_function, bool(metrics))
+        return {**found, **own_scores(metrics, *kept)}
 
     def model(self, x: torch.Tensor) -> nn.Module:
         """Return a copy of the module with parameters x and the buffers of this view."""
@@ -314,7 +317,8 @@ def supervised(
         agents: n; 10 unless data or shards decide it.
         partition: "iid" (the default), "label" or "dirichlet:A". Labels are `targets` or `labels` of a Dataset, or
             read from all its samples.
-        test: data for the accuracy of a classifier, whose answer is the largest output; streams need a length.
+        test: data for the test loss, for your own metrics, and for the accuracy of a classifier, whose answer is the
+            largest output; streams need a length.
         start: "shared" (the parameters of the module) or "independent" (new ones for each agent, drawn by the
             `reset_parameters` of its layers).
         sizes: "even" (the default) or "uneven" shards.

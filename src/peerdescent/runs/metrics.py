@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = dict[str, Any]
-COLUMNS = ("iteration", "loss", "accuracy", "consensus_error", "gradient_norm", "bytes_sent", "seconds")
+COLUMNS = (
+    "iteration",
+    "loss",
+    "accuracy",
+    "test_loss",
+    "consensus_error",
+    "gradient_norm",
+    "bytes_sent",
+    "seconds",
+    "evaluation_seconds",
+)
 FINITE = ("loss", "consensus_error", "gradient_norm")
 """The columns that stay finite as long as a run does not diverge."""
 

@@ -13,6 +13,7 @@ import torch
 from peerdescent.algorithms.state import State
 from peerdescent.problems import Problem
 from peerdescent.problems.base import Buffers
+from peerdescent.problems.scores import Metrics
 from peerdescent.training.settings import Settings
 
 PREFIX = "buffer:"
@@ -50,12 +51,12 @@ def averaged(buffers: Buffers) -> Buffers:
     }
 
 
-def at_mean(problem: Problem, x: torch.Tensor, buffers: Buffers, settings: Settings) -> Problem:
-    """The problem as the averaged model sees it: with averaged buffers, or with recalibrated running statistics."""
+def at_mean(problem: Problem, mean: torch.Tensor, buffers: Buffers, settings: Settings) -> Problem:
+    """The problem as an averaged model sees it: with averaged buffers, or with recalibrated running statistics."""
     if not buffers:
         return problem
     view = problem.with_buffers(averaged(buffers))
-    return view.recalibrated(x.mean(dim=0), settings.seed) if settings.recalibrates else view
+    return view.recalibrated(mean, settings.seed) if settings.recalibrates else view
 
 
 def of_agent(problem: Problem, buffers: Buffers, row: int) -> Problem:
@@ -64,13 +65,14 @@ def of_agent(problem: Problem, buffers: Buffers, row: int) -> Problem:
 
 
 def evaluate_each(
-    evaluate: Callable[[Problem, torch.Tensor], dict[str, list[Any]]],
+    evaluate: Callable[[Problem, torch.Tensor, Metrics], dict[str, list[Any]]],
     problem: Problem,
     x: torch.Tensor,
     buffers: Buffers,
+    metrics: Metrics,
 ) -> dict[str, list[Any]]:
     """What `evaluate` finds for all agents, each with its own buffers."""
     if not buffers:
-        return evaluate(problem, x)
-    rows = [evaluate(of_agent(problem, buffers, i), x[i : i + 1]) for i in range(len(x))]
+        return evaluate(problem, x, metrics)
+    rows = [evaluate(of_agent(problem, buffers, i), x[i : i + 1], metrics) for i in range(len(x))]
     return {name: [value for row in rows for value in row[name]] for name in rows[0]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
+from peerdescent.problems.scores import Metrics
 from peerdescent.theory.prediction import Prediction, predict
 from peerdescent.tracing.recording import vectors_sent
 from peerdescent.training.finite import check_finite_data, check_finite_points
@@ -46,6 +47,7 @@ class Plan:
         x0: the agents' starting points; None takes the problem's.
         make_dimension: the length of x, where that is known without the problem's data.
         make_size: the size of the problem, where that is known without making it.
+        metrics: the user's own, evaluated with the loss; they do not decide the trajectory.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Plan:
     x0: torch.Tensor | None = None
     make_dimension: Callable[[], int] | None = None
     make_size: Callable[[], Size | None] | None = None
+    metrics: Metrics = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.algorithm.rates:
@@ -89,7 +92,7 @@ class Plan:
         return estimate(
             agents,
             size.dimension,
-            len(self.algorithm.memory()),
+            len(self.algorithm.memory()) + (self.settings.ema is not None) + (self.settings.decay == "decoupled"),
             self.vectors_sent,
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.edges),

@@ -43,6 +43,10 @@ class Result:
     """What the processes have sent to each other; agents of one process need no wire."""
     lost: tuple[int, ...] = ()
     """The agents that were lost on the way; `x`, `graph` and `problem` are those of the others."""
+    stopped_early: bool = False
+    """Whether it ended before its iterations, because what it monitors no longer improved."""
+    x_ema: torch.Tensor | None = None
+    """The moving average of x̄, if `ema` asked for it; `problem.model(x_ema)` is its module."""
     weights: MixingWeights | None = None
     """L, W and their spectrum, as they were at the end."""
     buffers: Buffers = field(default_factory=dict)
@@ -63,7 +67,7 @@ class Result:
             agent: its number in the graph with which the run began.
         """
         if agent is None:
-            module = at_mean(self.problem, self.x, self.buffers, self.settings).model(self.x_mean)
+            module = at_mean(self.problem, self.x_mean, self.buffers, self.settings).model(self.x_mean)
         else:
             row = self._row(agent)
             module = of_agent(self.problem, self.buffers, row).model(self.x[row])

@@ -45,6 +45,7 @@ def record_in(run: Run, folder: RunFolder) -> None:
     run.recorder.write_to(folder, description, kept)
     if kept:  # agents may have been lost before: what was sent until then is recorded
         run.bytes_before = kept[-1]["iteration"], kept[-1]["bytes_sent"]
+        run.evaluation_seconds = kept[-1].get("evaluation_seconds") or 0.0  # older runs did not record it
 
 
 def follow(run: Run, out: Path) -> None:

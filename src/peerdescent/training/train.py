@@ -23,9 +23,11 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
 from peerdescent.problems import Problem
+from peerdescent.problems.scores import Metrics
 from peerdescent.runs.folder import RunFolder, read_experiment
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
+from peerdescent.training.own_metrics import check_metrics
 from peerdescent.training.plan import Plan, make_plan
 from peerdescent.training.result import Result
 from peerdescent.training.resume import follow, record_in
@@ -41,6 +43,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     x0: torch.Tensor | None = None,
+    metrics: Metrics | None = None,
     callbacks: Sequence[Callback] = (),
     workers: int = 1,
     group: ProcessGroup | None = None,
@@ -59,6 +62,9 @@ def train(
         resume: continue the run in `out`.
         overwrite: replace the run in `out`.
         x0: the agents' starting points, n×p or one row; None takes the problem's.
+        metrics: your own by name, each a function of (outputs, targets): the outputs of the model for all test inputs,
+            and their targets. For a problem without a model it is a function of x. It returns a number, which is
+            recorded under that name at x̄, and under agent_NAME for every agent where agents are evaluated.
         callbacks: called as the run goes on, see `Callback`; in several processes, in rank 0.
         workers: local processes that share the agents, started here. The problem is pickled for them, and a script
             that asks for more than one must guard its main part with `if __name__ == "__main__"`.
@@ -84,8 +90,12 @@ def train(
     >>> result = train(problem, "complete:3", method, iterations=2000, dtype="float64")
     >>> round(float(result.x_mean), 3)
     0.333
+    >>> result = train("quadratic", "ring:4", "d-sgd-1", iterations=10, metrics={"length": torch.linalg.vector_norm})
+    >>> result.metrics["length"][-1] == float(result.x_mean.norm())
+    True
     """
-    plan = plan_of(problem, graph, algorithm, x0, **settings)
+    own = check_metrics(metrics, pickled=group is None and workers != 1)
+    plan = replace(plan_of(problem, graph, algorithm, x0, **settings), metrics=own)
     faults = as_faults(on_loss, kill, stall)
     _check(out, callbacks, group)
     _warn_if_unstable(plan, group)

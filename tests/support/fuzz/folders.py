@@ -167,7 +167,7 @@ def _other_state(folder: Path, whole: Path) -> str | None:
 def _rows(folder: Path) -> list[dict[str, Any]]:
     try:
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+        return [{key: value for key, value in row.items() if not key.endswith("seconds")} for row in rows]
     except (OSError, ValueError, AttributeError):
         return []
 
