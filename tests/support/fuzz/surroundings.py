@@ -19,7 +19,7 @@ PLACES = (
     "/dev/null/x",
     "/proc/x",
     "{root}/file",
-    "{root}/no/such",
+    "{root}/home/no/such",
     "x" * 300,
     "é",
     "relative",
@@ -62,7 +62,12 @@ def environment(r: random.Random) -> Case:
         plain = text(r).replace("\0", "").encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
         chosen[name] = number(r) if name in NUMBERS else r.choice((*PLACES, plain, None))
     kernel = () if r.random() < 0.3 else ("--kernel", "plain")
-    return Case("environment", (*RUN, *kernel), environment=chosen, prepare=copy_cache, real=r.random() < 0.1)
+    return Case("environment", (*RUN, *kernel), environment=chosen, prepare=_with_a_file, real=r.random() < 0.1)
+
+
+def _with_a_file(place: Place) -> None:
+    copy_cache(place)
+    (place.root / "file").touch()
 
 
 def cache(r: random.Random) -> Case:
@@ -75,7 +80,7 @@ def cache(r: random.Random) -> Case:
     def prepare(place: Place) -> None:
         copy_cache(place)
         again = random.Random(seed)
-        for path in sorted(place.cache.glob("*.so")):
+        for path in sorted(place.cache.rglob("*.kernel")):
             content = path.read_bytes()
             path.unlink()
             if damage in ("folder", "fifo"):
