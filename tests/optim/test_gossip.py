@@ -6,6 +6,7 @@ The references mix agent by agent, with the weights written out.
 from __future__ import annotations
 
 import functools
+import pickle
 import re
 from typing import Any
 
@@ -309,6 +310,19 @@ def test_it_is_an_optimizer_of_torch_with_the_inner_groups() -> None:
     opt.load_state_dict(opt.state_dict())
     assert opt.param_groups is opt.inner.param_groups
     assert opt.steps == 1
+
+
+def test_a_pickled_optimizer_goes_on() -> None:
+    model, opt = alone(every=3, outer=Outer(), order=CTA)
+    for k in range(4):
+        loops.step(model, [opt], 0, k)
+    again, its = pickle.loads(pickle.dumps((model, opt)))
+    assert its.inner is not opt.inner
+    assert its.steps == 4
+    for k in range(4, 8):
+        loops.step(model, [opt], 0, k)
+        loops.step(again, [its], 0, k)
+    assert torch.equal(model.values(), again.values())
 
 
 @pytest.mark.parametrize("order", [ATC, CTA])

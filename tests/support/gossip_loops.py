@@ -5,14 +5,16 @@ Agent i minimizes ½‖A − C_i(k)‖² + ½‖b − c_i(k)‖² with targets t
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from tests.support import process_runs
 from torch import nn
 
-from peerdescent import optim
 from peerdescent.data import Minibatches
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import PeerdescentError
@@ -210,18 +212,33 @@ def alone_in_average(rank: int) -> dict[str, Any]:
     return {}
 
 
+def plain(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: v.tolist() if isinstance(v, torch.Tensor) else v for name, v in found.items()}
+
+
 def in_workers(group: ProcessGroup, jobs: list[tuple[str, dict[str, Any]]]) -> list[list[Any]]:
     """What each job returns in every process, or the sentence that it ends with there."""
-    assert optim.Gossip is Gossip
     peers.INTERVAL = 0.1
     results = []
     for job, arguments in jobs:
         peers._known.clear()  # the previous job may have ended its connections
         try:
-            found = globals()[job](group.rank, **arguments)
-            found = {name: v.tolist() if isinstance(v, torch.Tensor) else v for name, v in found.items()}
+            found = plain(globals()[job](group.rank, **arguments))
         except PeerdescentError as error:
             found = f"{type(error).__name__}: {error}"
         results.append(group.gather_object(found))
         group.barrier()
     return results
+
+
+def main() -> None:
+    """For torchrun: train with an outer step, and write what that gives."""
+    torch.distributed.init_process_group("gloo")
+    torch.set_num_threads(1)
+    rank = torch.distributed.get_rank()
+    found = plain(trained(rank, "adamw", "nesterov", every=2, average_every=3))
+    (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -86,10 +86,11 @@ class Gossip(CollectiveOptimizer):
             check_integer("average_every", average_every, 1)
         self.__setstate__({})  # the hooks of torch's optimizers; groups and state are the inner one's
         trained = self._prepare(graph)
-        options: dict[str, object] = {"every": every, "order": order, "outer": outer, "average_every": average_every}
-        options |= {"mixing": mixing, "message_dtype": message_dtype, "start": start}
+        options: dict[str, Any] = {"every": every, "order": order, "outer": outer, "average_every": average_every}
+        options |= {"mixing": mixing, "message_dtype": message_dtype}
+        self._options = options
         with self._call("Gossip(...)"), torch.no_grad():
-            self._check_same({"inner optimizer": type(inner).__name__}, trained, options)
+            self._check_same({"inner optimizer": type(inner).__name__}, trained, {**options, "start": start})
             if start == "shared":
                 self._share_parameters()
             self._rows = self._make_rows(trained, mixing, message_dtype)
@@ -220,8 +221,10 @@ class Gossip(CollectiveOptimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's state dict, with the steps made and the outer step's state under the key "gossip"."""
-        own = {"steps": self.steps, "anchors": self._anchors, "momenta": self._momenta}
-        return {**self.inner.state_dict(), KEY: own}
+        return {**self.inner.state_dict(), KEY: self._own_state()}
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"steps": self.steps, "anchors": self._anchors, "momenta": self._momenta}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a saved optimizer; load the model first, and both in all processes together."""
@@ -231,6 +234,10 @@ class Gossip(CollectiveOptimizer):
                 "the state to load is of another optimizer: expected one that a Gossip with the same outer step saved."
             )
         self.inner.load_state_dict({name: value for name, value in state_dict.items() if name != KEY})
+        self._resume(own)
+
+    def _resume(self, own: dict[str, Any]) -> None:
+        """Continue from the current parameters with a saved state."""
         self._check_parameters()
         with self._call("load_state_dict()"), torch.no_grad():
             self._agree()
@@ -242,6 +249,10 @@ class Gossip(CollectiveOptimizer):
                 self._forget(row)
             self._begin()
 
+    def __reduce__(self) -> Any:
+        """Pickled, it is built again with its parameters, in all processes together."""
+        return _built_again, (self.inner, self.graph, self._options, self._own_state())
+
     def _solution(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         return [(p, p) for row in self._rows for p in row.parameters]
 
@@ -252,6 +263,12 @@ class Gossip(CollectiveOptimizer):
         known = sum(len(row.parameters) for row in self._rows) + len(self._frozen)
         if known != sum(len(group["params"]) for group in self.param_groups):
             raise InputError("a parameter group was added later: make a new optimizer in all processes.")
+
+
+def _built_again(inner: torch.optim.Optimizer, graph: object, options: dict[str, Any], own: dict[str, Any]) -> Gossip:
+    opt = Gossip(inner, graph, **options)
+    opt._resume(own)
+    return opt
 
 
 def _checked(inner: object) -> torch.optim.Optimizer:

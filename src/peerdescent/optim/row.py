@@ -69,10 +69,14 @@ class ParameterRow:
         for name, parameter, kind in zip(self.names, self.parameters, self._kinds, strict=True):
             if _kind(parameter) != kind:
                 raise InputError(
-                    f"{name} is now {_kind(parameter)}, and its optimizer was built for {kind}: build a new optimizer "
-                    "in all processes."
+                    f"{name} is now {_text(_kind(parameter))}, and its optimizer was built for {_text(kind)}: build a "
+                    "new optimizer in all processes."
                 )
 
 
-def _kind(p: torch.Tensor) -> str:
-    return f"{tuple(p.shape)} of {p.dtype} on {p.device}"
+def _kind(p: torch.Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
+    return p.shape, p.dtype, p.device
+
+
+def _text(kind: tuple[torch.Size, torch.dtype, torch.device]) -> str:
+    return f"{tuple(kind[0])} of {kind[1]} on {kind[2]}"
