@@ -264,3 +264,9 @@ def test_python_warns_of_instability_as_the_command_does() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train("quadratic", "ring:4", "dsgpa-f", iterations=3)
+
+
+def test_what_theory_leaves_out_is_noted() -> None:
+    noted = peerdescent.explain("quadratic", "ring:5", "d-sgd-1", weight_decay=0.1, clip_norm=1.0).notes
+    assert noted == ["stability and Theorem 1 are judged without weight decay and clipping"]
+    assert peerdescent.explain("quadratic", "ring:5", "d-sgd-1", ema=0.9).notes == []

@@ -140,6 +140,8 @@ def _limits(meta: msgspec.Meta | None) -> str:
     """The range that a number must lie in, or how long a text may be, in words."""
     if meta is not None and meta.max_length is not None:
         return f" of at most {meta.max_length} characters"
+    if meta is not None and meta.gt is not None:
+        return f" greater than {meta.gt:g}" + (f" and less than {meta.lt:g}" if meta.lt is not None else "")
     if meta is None or meta.ge is None:
         return ""
     if meta.le is not None and meta.le != LARGEST:

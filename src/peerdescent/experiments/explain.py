@@ -115,9 +115,16 @@ def explain_plan(plan: Plan) -> Explanation:
         plan.prediction,
         ranges,
         theorem1(plan),
-        list(plan.weights.notes),
+        [*plan.weights.notes, *_not_judged(plan)],
         plan.memory(),
     )
+
+
+def _not_judged(plan: Plan) -> list[str]:
+    """What the run adds to the method, of which stability, its ranges and Theorem 1 know nothing."""
+    added = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    names = [name for name, value in added.items() if value]
+    return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
 
 
 def _graph(plan: Plan) -> GraphFacts:

@@ -108,14 +108,24 @@ _SET_COMMENT = (
 )
 
 
+_EXAMPLES: dict[str, Any] = {
+    "eval_every": 60,
+    "per_agent": True,
+    "powerball": 0.7,
+    "weight_decay": 0.0001,
+    "decay": "decoupled",
+    "clip_norm": 1.0,
+    "ema": 0.999,
+    "patience": 10,
+    "monitor": "test_loss",
+}
+"""What is shown for settings that have no value by default."""
+
+
 def _entry(setting: Setting, value: Any) -> list[str]:
     """A key with its comment; commented out where it has its default."""
     choices = f" One of {setting.metavar.replace('|', ', ')}." if "|" in setting.metavar else ""
-    shown = (
-        value
-        if value not in (None, "", ())
-        else {"eval_every": 60, "per_agent": True, "powerball": 0.7}.get(setting.name, value)
-    )
+    shown = value if value not in (None, "", ()) else _EXAMPLES.get(setting.name, value)
     text = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}"  # what JSON writes of these kinds is TOML too
     active = value != setting.default or setting.name in ("algorithms", "problem", "graph", "iterations", "batch_size")
     return [f"# {setting.help}{choices}", text if active else f"# {text}"]

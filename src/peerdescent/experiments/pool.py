@@ -25,6 +25,7 @@ from peerdescent.runs.fingerprint import fingerprint
 from peerdescent.runs.folder import read_experiment, read_summary
 from peerdescent.runs.lock import FolderLock
 from peerdescent.training.callbacks import Callback
+from peerdescent.training.early_stopping import STOPPED_EARLY
 from peerdescent.training.loop import Run
 from peerdescent.training.plan import with_defaults
 
@@ -117,7 +118,10 @@ def finished(part: Part, out: Path) -> bool:
         wanted["gradients"] = known.get("gradients")  # what was measured then
     if not summary or fingerprint(known) != fingerprint(wanted):
         return False
-    return bool(summary.get("diverged") or summary.get("iteration") == part.experiment.iterations)
+    early = summary.get("status") == STOPPED_EARLY and all(
+        known.get(key) == wanted.get(key) for key in ("patience", "monitor", "iterations")
+    )
+    return bool(summary.get("diverged") or early or summary.get("iteration") == part.experiment.iterations)
 
 
 def _work(index: int, part: P, out: Path, work: Work[P]) -> None:

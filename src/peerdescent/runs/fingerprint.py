@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-IGNORED = ("iterations", "eval_every", "per_agent", "title", "load", "threads", "out", "name")
+IGNORED = ("iterations", "patience", "monitor", "eval_every", "per_agent", "title", "load", "threads", "out", "name")
 """Keys that do not decide the trajectory: how long it is followed, what is recorded of it, names, threads."""
 
 

@@ -46,6 +46,12 @@ class Callback:
         """After the last iteration, also of a run that diverged."""
 
 
+def may_add_columns(callback: Callback) -> bool:
+    """Whether a callback may add numbers to rows: a user's own may, the package's do not."""
+    kind = type(callback)
+    return kind.on_evaluation is not Callback.on_evaluation and not kind.__module__.startswith("peerdescent.")
+
+
 class CallbackList(Callback):
     """Several callbacks, called in order."""
 

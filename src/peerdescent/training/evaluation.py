@@ -13,6 +13,7 @@ from peerdescent.algorithms.state import State
 from peerdescent.problems import Problem
 from peerdescent.problems.scores import Metrics
 from peerdescent.runs.metrics import Row
+from peerdescent.training.added_updates import EMA
 
 TOLERANCE = {torch.float64: 1e-9}
 SINGLE_TOLERANCE = 1e-3
@@ -31,14 +32,27 @@ def consensus_error(x: torch.Tensor) -> float:
     return float((x - x.mean(dim=0)).square().sum() / len(x))
 
 
-def evaluate(problem: Problem, x: torch.Tensor, metrics: Metrics) -> Row:
-    """What is measured at x̄, and the disagreement."""
-    mean = x.mean(dim=0)
+def evaluate(problem: Problem, state: State, metrics: Metrics) -> Row:
+    """What is measured at x̄, the disagreement, and, if there are moving averages, what is measured at their mean."""
+    mean = state["x"].mean(dim=0)
+    average = evaluate_point(problem, state[EMA].mean(dim=0), metrics) if EMA in state else {}
     return {
         **evaluate_point(problem, mean, metrics),
-        "consensus_error": consensus_error(x),
+        "consensus_error": consensus_error(state["x"]),
         "gradient_norm": float(problem.gradient(mean).double().norm()),
+        **{f"ema_{name}": value for name, value in average.items()},
     }
+
+
+def columns(problem: Problem, metrics: Metrics, averaged: bool) -> list[str]:
+    """The columns of what is measured at x̄ and, if there is one, at the moving average."""
+    scores = ["loss", *(["accuracy", "test_loss"] if has_test_data(problem) else []), *metrics]
+    return [*scores, "consensus_error", "gradient_norm", *(f"ema_{name}" for name in scores if averaged)]
+
+
+def has_test_data(problem: Problem) -> bool:
+    """Whether there is a test loss."""
+    return getattr(problem, "test", None) is not None
 
 
 def evaluate_point(problem: Problem, point: torch.Tensor, metrics: Metrics) -> Row:
@@ -49,7 +63,7 @@ def evaluate_point(problem: Problem, point: torch.Tensor, metrics: Metrics) -> R
     loss = problem.loss(point)
     if math.isfinite(loss):
         return {"loss": loss, **problem.scores(point, metrics)}
-    tested = ["test_loss"] if getattr(problem, "test", None) is not None else []
+    tested = ["test_loss"] if has_test_data(problem) else []
     return {"loss": loss, **dict.fromkeys(["accuracy", *tested, *metrics])}
 
 
@@ -66,7 +80,7 @@ def evaluate_agents(problem: Problem, points: torch.Tensor, metrics: Metrics) ->
 
 def violations(algorithm: Algorithm, state: State) -> dict[str, float]:
     """The method's invariants that its state violates, with how far, relative to the largest entry."""
-    peaks = [float(array.abs().max()) for array in state.values()]
+    peaks = [float(array.abs().max()) for name, array in state.items() if name != EMA]
     largest = max(peaks)
     if not all(map(math.isfinite, peaks)) or largest == 0:
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,14 +18,17 @@ from peerdescent.distributed.faults import NO_FAULTS, Faults, inject
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, InputError, PeerLostError
-from peerdescent.kernels.update import Update, make_update
+from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
-from peerdescent.training.callbacks import Callback, CallbackList
+from peerdescent.training.added_updates import EMA, check_additions, with_additions
+from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
-from peerdescent.training.evaluation import evaluate, evaluate_agents, violations
+from peerdescent.training.early_stopping import check_monitor, reason_to_stop
+from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
+from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
@@ -55,10 +59,13 @@ class Run:
         device, dtype = plan.settings.place()
         if group.size > 1 and device.type != "cpu":
             raise InputError(f"device = {plan.settings.device!r}: agents in several processes live on the cpu.")
+        check_additions(plan.algorithm, plan.settings)
         self.plan, self.settings, self.group, self.faults = plan, plan.settings, group, faults
         self.problem, self.graph, self.algorithm = plan.problem.to(device, dtype), plan.graph, plan.algorithm
         self.all_agents = self.problem, self.graph
         """The problem and graph of all agents, whoever is lost later."""
+        if group.is_rank_zero and not any(may_add_columns(callback) for callback in callbacks):
+            check_monitor(plan.settings, columns(self.problem, plan.metrics, plan.settings.ema is not None))
         self.placement = Placement(self.graph.n, group.size)
         self.recovery = Recovery(faults, group, self.placement)
         if faults.on_loss == "continue":
@@ -66,6 +73,7 @@ class Run:
         self.k, self.seconds, self.evaluation_seconds = 0, 0.0, 0.0
         self.stopping = Stopping(group.size)
         self.lost: tuple[int, ...] = ()
+        self.stopped_early = False
         self.recorder = Recorder()
         self.checkpoints: Checkpoints | None = None
         self.callbacks = CallbackList([*callbacks, self.recorder] if group.is_rank_zero else [])
@@ -84,7 +92,8 @@ class Run:
         strategy = choose_strategy(self.problem, x, settings) if group.is_rank_zero else None
         self.strategy, reason = group.broadcast_object(strategy)
         self.gradients = f"{self.strategy} ({reason})"
-        self.oracle = self.problem.oracle(settings.samples, settings.seed, settings.replacement, block, self.strategy)
+        oracle = self.problem.oracle(settings.samples, settings.seed, settings.replacement, block, self.strategy)
+        self.oracle = processed(oracle, settings)
         own = {name: array[block.start : block.stop] for name, array in state.items()}
         if group.size > 1:  # not views of all agents' rows
             own = {name: array.clone() for name, array in own.items()}
@@ -94,17 +103,19 @@ class Run:
     def _facts(self) -> dict[str, str]:
         """What all processes of a run must have in common, by name."""
         known = {**identity(self.plan.description), "dimension": str(self.problem.dimension)}
-        return {"version": __version__, **known, "on-loss": self.faults.on_loss}
+        known |= {"on-loss": self.faults.on_loss, "patience": str(self.settings.patience)}
+        return {"version": __version__, **known}
 
     def connect(self, state: State, weights: MixingWeights) -> None:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
-        settings, x = self.settings, state["x"]
+        settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
         self.recorder.note_at_end(*weights.notes)
         network = make_network(weights, x.dtype, x.device, settings.message_dtype, self.group, self.placement)
-        self.update: Update = make_update(
+        update = make_update(
             self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.communication_period
         )
+        self.update = with_additions(update, settings, average)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
         self.bytes_per_exchange = self.plan.vectors_sent * self.plan.vector_bytes * 2 * len(self.graph.edges)
@@ -161,6 +172,8 @@ class Run:
         if self.group.broadcast_object(self._evaluation_due()):
             self._evaluate()
         for stop in self._stops():
+            if self._stops_early():
+                break
             self._advance(stop)
             self._evaluate()
         if self.recorder.rose:
@@ -197,6 +210,17 @@ class Run:
         yield from range((self.k // step + 1) * step, end, step)
         if self.k < end:
             yield end
+
+    def _stops_early(self) -> bool:
+        """Whether what is monitored no longer improves; all processes do as rank 0 says."""
+        if self.settings.patience is not None:
+            rows = self.recorder.metrics
+            reason = self.group.broadcast_object(
+                reason_to_stop(rows, self.settings) if self.group.is_rank_zero else None
+            )
+            self.stopped_early = bool(reason)
+            self.recorder.note_at_end(*[reason] * self.stopped_early)
+        return self.stopped_early
 
     def _advance(self, stop: int) -> None:
         """Go on to `stop`, in chunks small enough to show progress and to lose little when killed."""
@@ -236,7 +260,7 @@ class Run:
     def _record(self, state: State, agents: list[dict[str, list[Any]]], begin: float) -> bool:
         """One more row, from the rows of all agents; returns whether its numbers are finite."""
         each = {name: [value for part in agents for value in part[name]] for name in agents[0]}
-        mean = evaluate(self.problem, state["x"], self.plan.metrics)
+        mean = evaluate(self.problem, state, self.plan.metrics)
         self.evaluation_seconds += time.perf_counter() - begin
         counted = {"bytes_sent": self.bytes_sent(), "seconds": self.seconds}
         row = {"iteration": self.k, **mean, **each, **counted, "evaluation_seconds": self.evaluation_seconds}
@@ -272,7 +296,9 @@ class Run:
     def _gathered_result(self) -> Result:
         """The points of all agents in rank 0, elsewhere of those hosted there; all processes call this together."""
         x = self.group.gather(self.state["x"], self.placement)
-        return self._result(x, sum(self.group.gather_object(self.group.traffic.bytes_sent - self._traffic_before)))
+        average = self.group.gather(self.state[EMA], self.placement).mean(dim=0) if EMA in self.state else None
+        sent = sum(self.group.gather_object(self.group.traffic.bytes_sent - self._traffic_before))
+        return replace(self._result(x, sent), x_ema=average)
 
     def _result(self, x: torch.Tensor, sent: int) -> Result:
         return Result(
@@ -288,5 +314,6 @@ class Run:
             processes=self.group.size,
             interprocess_bytes=sent,
             lost=self.lost,
+            stopped_early=self.stopped_early,
             weights=self.weights,
         )

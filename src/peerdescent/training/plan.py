@@ -92,7 +92,7 @@ class Plan:
         return estimate(
             agents,
             size.dimension,
-            len(self.algorithm.memory()),
+            len(self.algorithm.memory()) + (self.settings.ema is not None) + (self.settings.decay == "decoupled"),
             self.vectors_sent,
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.edges),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from peerdescent.runs.folder import RunFolder
 from peerdescent.runs.metrics import Metrics, Row, diverged
 from peerdescent.training.callbacks import Callback
+from peerdescent.training.early_stopping import STOPPED_EARLY
 
 if TYPE_CHECKING:
     from peerdescent.training.loop import Run
@@ -38,7 +39,8 @@ class Recorder(Callback):
     def on_end(self, run: Run, result: Result) -> None:
         """Write how the run ended."""
         if self.folder is not None:
-            self.folder.finish({**result.summary(), "diverged": result.diverged, "notes": self.notes})
+            early = {"status": STOPPED_EARLY} if result.stopped_early else {}
+            self.folder.finish({**result.summary(), **early, "diverged": result.diverged, "notes": self.notes})
 
     def record_stop(self, run: Run) -> None:
         """Write that the user has stopped the run, and where, with the numbers of this iteration if there are any."""

@@ -40,6 +40,10 @@ class Result:
     """What the processes have sent to each other; agents of one process need no wire."""
     lost: tuple[int, ...] = ()
     """The agents that were lost on the way; `x`, `graph` and `problem` are those of the others."""
+    stopped_early: bool = False
+    """Whether it ended before its iterations, because what it monitors no longer improved."""
+    x_ema: torch.Tensor | None = None
+    """The moving average of x̄, if `ema` asked for it; `problem.model(x_ema)` is its module."""
     weights: MixingWeights | None = None
     """L, W and their spectrum, as they were at the end."""
 

@@ -14,7 +14,7 @@ WHOLE_SHARDS = 0
 """The batch size that asks for exact gradients."""
 EVALUATIONS = 50
 PER_AGENT_UP_TO = 64
-"""Agents up to which each of them is evaluated unless the user decides: all of them take time quadratic in n."""
+"""Agents up to which each of them is evaluated unless the user decides: all of them take time proportional to n."""
 MOST_THREADS = 1024
 """More than any run can use; far more make the system refuse to start them."""
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
@@ -44,6 +44,26 @@ class Settings(Schema, frozen=True, kw_only=True):
     per_agent: Annotated[
         bool | None, about("Evaluate every agent too, not only the average; up to 64 agents unless given.", panel=RUN)
     ] = None
+    weight_decay: Annotated[
+        float | None, about("λ of weight decay: adds λx to every gradient, or see --decay.", "L", RUN, ge=0, le=LARGEST)
+    ] = None
+    decay: Annotated[
+        Literal["coupled", "decoupled"] | None,
+        about("λx joins the gradient (coupled, unless given), or ηλx is subtracted after the step.", panel=RUN),
+    ] = None
+    clip_norm: Annotated[
+        float | None, about("Scale every agent's gradient to at most this norm.", "C", RUN, gt=0, le=LARGEST)
+    ] = None
+    ema: Annotated[
+        float | None, about("Also evaluate a moving average of x with this decay, such as 0.999.", "D", RUN, gt=0, lt=1)
+    ] = None
+    patience: Annotated[
+        int | None, about("Stop after so many evaluations without improvement.", "N", RUN, ge=1, le=LARGEST)
+    ] = None
+    monitor: Annotated[
+        str | None,
+        about("What must improve: loss, unless given; test_loss, accuracy, your NAME, or NAME:max.", "NAME", RUN),
+    ] = None
     laplacian: Annotated[
         str,
         about("L: metropolis, unit or weighted, optionally with :SCALE; or matched, (I−W)/(αη).", "KIND", NETWORK),
@@ -67,6 +87,12 @@ class Settings(Schema, frozen=True, kw_only=True):
         Literal["auto", "stacked", "loop", "measure"],
         about("All agents at once, or one by one; auto follows a fixed rule, measure times both.", panel=COMPUTE),
     ] = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, other in {"decay": "weight_decay", "monitor": "patience"}.items():
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                raise InputError(f"{name} = {getattr(self, name)!r} has no effect without {other}: give both.")
 
     @property
     def interval(self) -> int:

@@ -90,7 +90,7 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
         sources = [other for other in graph.neighbours(agent) if other not in lost] or stayed
         x[agent] = x[sources[0]]
     fresh = initial_state(algorithm, x)
-    whole = {name: fresh[name].clone() for name in state}
+    whole = {name: fresh.get(name, x).clone() for name in state}  # what the method does not know is an average of x
     for name, array in state.items():
         whole[name][stayed] = array
     whole["x"] = x
