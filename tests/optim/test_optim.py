@@ -153,6 +153,45 @@ def test_a_single_agent_is_sgd() -> None:
     torch.testing.assert_close(models[0].weight, models[1].weight)
 
 
+def test_coupled_weight_decay_is_that_of_torch() -> None:
+    """A single agent is SGD; a parameter group may have its own decay, and a scheduler may change the rate."""
+    models = [nn.Linear(3, 2), nn.Linear(3, 2)]
+    models[1].load_state_dict(models[0].state_dict())
+    groups = [[{"params": [m.weight]}, {"params": [m.bias], "weight_decay": 0.5}] for m in models]
+    ours = optim.DSGD1(groups[0], "complete:1", lr=0.1, weight_decay=0.2)
+    theirs = torch.optim.SGD(groups[1], lr=0.1, weight_decay=0.2)
+    for k in range(5):
+        for model, optimizer in zip(models, (ours, theirs), strict=True):
+            optimizer.zero_grad()
+            model(torch.full((1, 3), 1.0 + k)).square().sum().backward()
+            optimizer.step()
+            for group in optimizer.param_groups:
+                group["lr"] *= 0.8
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(("make", "rate"), [(optim.DMSGD, 0.1), (optim.DSGD2, 0.1)])
+def test_decoupled_weight_decay_shrinks_x_alone(make: Any, rate: float) -> None:
+    """Without gradients nothing but the decay moves x, and momentum does not see it."""
+    parameter = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = make([parameter], "complete:1", lr=rate, weight_decay=0.5, decay="decoupled")
+    for _ in range(3):
+        parameter.grad = torch.zeros(2, dtype=torch.float64)
+        optimizer.step()
+    expected = torch.tensor([1.0, -2.0], dtype=torch.float64) * (1 - rate * 0.5) ** 3
+    torch.testing.assert_close(parameter.detach(), expected, rtol=1e-12, atol=0)
+
+
+def test_wrong_weight_decay_is_refused() -> None:
+    with pytest.raises(InputError, match="weight_decay = -1"):
+        optim.DSGD1([nn.Parameter(torch.ones(1))], "complete:1", weight_decay=-1)
+    with pytest.raises(InputError, match="weight_decay = 'much'"):
+        optim.DSGD1([{"params": [nn.Parameter(torch.ones(1))], "weight_decay": "much"}], "complete:1")
+    with pytest.raises(InputError, match="decay = 'odd'"):
+        optim.DSGD1([nn.Parameter(torch.ones(1))], "complete:1", decay="odd")
+
+
 def test_a_parameter_without_gradient_does_not_change() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
     opt = optim.DSGD1([used, unused], "ring:1", lr=0.5)

@@ -12,6 +12,7 @@ from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import MemoryNetwork
+from peerdescent.training.added_updates import gradient_rate
 
 
 class Bucket:
@@ -91,10 +92,19 @@ class Bucket:
             pieces, grads = zip(*present, strict=True)
             torch._foreach_copy_(pieces, grads)
 
-    def step(self, algorithm: Algorithm) -> None:
-        """One iteration with the gradients taken and the hyperparameters of this variant of the method."""
+    def step(self, algorithm: Algorithm, weight_decay: float = 0.0, decoupled: bool = False) -> None:
+        """One iteration with the gradients taken and the hyperparameters of this variant of the method.
+
+        Weight decay λ adds λ times the parameters to the gradient, or, decoupled, subtracts ηλx after the step.
+        """
         self.update.set_hyperparameters(algorithm, self.k)
+        x = self.update.state["x"]
+        before = x.clone() if weight_decay and decoupled else None
+        if weight_decay and not decoupled:
+            self.update.gradient.add_(self._at, alpha=weight_decay)
         self.update.finish(self.k)
+        if before is not None:
+            x.sub_(before, alpha=algorithm.hyperparameters(self.k)[gradient_rate(algorithm)] * weight_decay)
         self.k += 1
         self.begin()
 

@@ -27,11 +27,13 @@ from peerdescent.optim.setup import (
     STARTS,
     Options,
     check_options,
+    check_weight_decay,
     facts,
     named_parameters,
     peers_of,
     trained_parameters,
 )
+from peerdescent.training.added_updates import gradient_rate
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
 
@@ -74,7 +76,11 @@ class Decentralized(torch.optim.Optimizer):
         self.algorithm, self.graph = algorithm, graphs.as_graph(graph)
         self._names = {name: _key(name, algorithm) for name in _numbers(algorithm)}
         self._joining, self._traffic = False, Traffic()
-        super().__init__(params, {key: getattr(algorithm, name) for name, key in self._names.items()})
+        self._decoupled = options.get("decay") == "decoupled"
+        known = {key: getattr(algorithm, name) for name, key in self._names.items()}
+        super().__init__(params, {"weight_decay": options.get("weight_decay") or 0.0, **known})
+        for group in self.param_groups:
+            check_weight_decay(group)
         trained = [trained_parameters(number, group) for number, group in enumerate(self.param_groups)]
         if not any(trained):
             raise InputError("no parameter requires a gradient: an optimizer needs at least one that does.")
@@ -192,7 +198,8 @@ class Decentralized(torch.optim.Optimizer):
             for group, bucket in self._rows():
                 if not active:
                     bucket.update.gradient.zero_()
-                bucket.step(self._variant(group))
+                decay = float(group.get("weight_decay", 0.0)) if active else 0.0
+                bucket.step(self._variant(group), decay, self._decoupled)
                 group["step"] = bucket.k
             if self._peers is not None:
                 self._peers.log.steps = self._buckets[0].k
@@ -334,4 +341,4 @@ def _numbers(algorithm: Algorithm) -> list[str]:
 
 def _key(name: str, algorithm: Algorithm) -> str:
     """A rate's name in a parameter group: the one that multiplies the gradient is torch's lr."""
-    return "lr" if name == ("eta" if "eta" in algorithm.rates else algorithm.rates[0]) else name
+    return "lr" if name == gradient_rate(algorithm) else name

@@ -28,6 +28,9 @@ class Options(TypedDict, total=False):
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
     kernel: "auto", "compiled" or "plain" ("auto").
+    weight_decay: λ, which a parameter group may set for itself (0).
+    decay: "coupled" adds λ·parameter to the gradient, as torch.optim.SGD does; "decoupled" subtracts lr·λ·x after the
+        step, as AdamW does ("coupled").
     """
 
     laplacian: str
@@ -36,6 +39,8 @@ class Options(TypedDict, total=False):
     message_dtype: str
     start: str
     kernel: str
+    weight_decay: float
+    decay: str
 
 
 def check_options(options: Options) -> None:
@@ -52,6 +57,12 @@ def check_options(options: Options) -> None:
             checked(settings[name], value)
     if options.get("start", STARTS[0]) not in STARTS:
         raise InputError(f"start = {options['start']!r}: expected one of {', '.join(STARTS)}.")
+
+
+def check_weight_decay(group: dict[str, Any]) -> None:
+    """Refuse a weight decay of a parameter group that is not a number of at least 0."""
+    setting = next(setting for setting in settings_of(Settings) if setting.name == "weight_decay")
+    checked(setting._replace(optional=False), group["weight_decay"])
 
 
 def named_parameters(number: int, group: dict[str, Any]) -> dict[str, torch.Tensor]:
