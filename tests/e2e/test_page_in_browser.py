@@ -199,7 +199,7 @@ def test_a_click_hides_and_a_double_click_isolates(reader):
 
 def test_axes_can_be_switched(reader, folder):
     found, records = reader("good"), read_metrics(folder / "b1")
-    assert found.options("y") == ["loss", "accuracy", "consensus_error", "gradient_norm"]
+    assert found.options("y") == ["loss", "test_loss", "accuracy", "consensus_error", "gradient_norm"]
     assert found.options("x") == ["iteration", "bytes_sent", "seconds"]
     assert (found.title("x"), found.title("y")) == ("iterations", "risk")
     assert found.traces()["dm-sgd"]["x"] == records["iteration"]

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from peerdescent._util.numbers import finite_or_none
 from peerdescent.graphs import Graph
+from peerdescent.report import quantities
 from peerdescent.report.layout import LABELLED, WeightedGraph, positions
+from peerdescent.report.quantities import added_columns
 from peerdescent.runs.metrics import COLUMNS as METRICS_COLUMNS
-from peerdescent.runs.metrics import Metrics, diverged
+from peerdescent.runs.metrics import Metrics, Row, diverged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 POINTS = 400
 """The maximum number of points per curve."""
 DIGITS = 5
-COLUMNS = METRICS_COLUMNS[1:]
+COLUMNS = tuple(name for name in METRICS_COLUMNS[1:] if name != "evaluation_seconds")
 MOST_EDGES = 5000
 WIDTH = 480.0
 """The width of a drawing, in units of its view box."""
@@ -106,9 +108,23 @@ def _seed(metrics: Metrics) -> dict[str, Any]:
     failed = diverged(metrics)
     kept = thin(len(metrics) - failed, POINTS - failed) + [len(metrics) - 1] * failed
     rows = [metrics[index] for index in kept]
-    columns = {name: [short(row.get(name)) for row in rows] for name in COLUMNS}
+    columns = {name: [short(row.get(name)) for row in rows] for name in (*COLUMNS, *added_columns(metrics))}
     filled = {name: column for name, column in columns.items() if any(value is not None for value in column)}
-    return {"iteration": [row["iteration"] for row in rows], **filled, "diverged": failed}
+    bands = {} if failed else {name: _agents(rows, name) for name in filled if f"agent_{name}" in rows[-1]}
+    agents = {"agents": bands} if bands else {}
+    return {"iteration": [row["iteration"] for row in rows], **filled, **agents, "diverged": failed}
+
+
+def _agents(rows: Sequence[Row], name: str) -> dict[str, list[float | None]]:
+    """The lowest and the highest agent at each evaluation."""
+    found = [[v for v in row.get(f"agent_{name}") or [] if finite_or_none(v) is not None] for row in rows]
+    return {key: [short(end(each, default=None)) for each in found] for key, end in (("low", min), ("high", max))}
+
+
+def added_labels(charts: Iterable[Curves]) -> dict[str, str]:
+    """The columns that not every run has, with what they are called."""
+    tables = [table for chart in charts for tables in chart.runs.values() for table in tables]
+    return {name: quantities.label(name) for name in added_columns(row for table in tables for row in table)}
 
 
 def _mean(tables: Sequence[Metrics]) -> dict[str, Any] | None:
@@ -119,7 +135,7 @@ def _mean(tables: Sequence[Metrics]) -> dict[str, Any] | None:
         return None
     picked = [common[index] for index in thin(len(common))]
     numbers: dict[str, Any] = {"iteration": picked}
-    for name in COLUMNS:
+    for name in (*COLUMNS, *added_columns(row for table in tables for row in table)):
         values = np.array([[_number(rows[k].get(name)) for k in picked] for rows in by_iteration])
         if np.isfinite(values).all(axis=0).any():
             found = {"mean": values.mean(axis=0), "std": values.std(axis=0, ddof=1), "min": values.min(axis=0)}

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.extras import needed_for
+from peerdescent._util.numbers import finite_or_none
 from peerdescent.errors import InputError
 from peerdescent.report.drawing import finalize_layout, label_text, new_figure
 from peerdescent.report.formatting import byte_unit
+from peerdescent.report.quantities import NOT_DRAWN, added_columns, label
 from peerdescent.report.style import curve_style
 from peerdescent.runs.metrics import Metrics, diverged
 
@@ -71,6 +73,7 @@ class _Curve:
         across, up = self.column(x), self.column(y)
         step = max(1, len(up) // 7)
         axes.plot(across, up, markevery=(int(self.start * step), step), label=self.label, **self.look)
+        self._draw_agents(axes, across, y)
         log = axes.get_yscale() == "log"
         visible = np.flatnonzero(np.isfinite(across) & np.isfinite(up) & ((up > 0) | (not log)))
         if self.diverged and len(visible):
@@ -81,12 +84,29 @@ class _Curve:
             cross = {"marker": "x", "markersize": 9, "markeredgewidth": 2.2, "color": colour}
             axes.plot([across[end]], [inside[end]], clip_on=False, zorder=5, **cross)
 
+    def band(self, y: _Quantity) -> tuple[Numbers, Numbers] | None:
+        """The lowest and the highest agent in the unit of the axis; None without them, or if the run diverged."""
+        agents = self.metrics[f"agent_{y.key}"]
+        if self.diverged or not any(agents):
+            return None
+        known = [[value for value in each or [] if finite_or_none(value) is not None] or [math.nan] for each in agents]
+        low, high = (np.array([end(each) for each in known], dtype=np.float64) * y.scale for end in (min, max))
+        return None if np.isnan(low).all() else (low, high)
+
+    def _draw_agents(self, axes: Axes, across: Numbers, y: _Quantity) -> None:
+        """Draw the band of all agents; the axis follows the lines alone."""
+        if (band := self.band(y)) is not None:
+            limits = axes.dataLim.frozen()
+            axes.fill_between(across, *band, color=self.look["color"], alpha=0.13, linewidth=0)
+            axes.dataLim.set(limits)
+
 
 def comparison(curves: Mapping[str, Metrics], title: str = "") -> Figure:
     """Methods side by side: risk, test accuracy and consensus error against iterations, bytes sent and time.
 
-    Rows and columns without any value are left out. A run that diverged ends in a cross; where its
-    values would flatten all other curves, it follows the edge of the panel.
+    Test loss and metrics of the user's own have rows too. Where single agents were evaluated, a band reaches from the
+    lowest to the highest of them. Rows and columns without any value are left out. A run that diverged ends in a
+    cross; where its values would flatten all other curves, it follows the edge of the panel.
 
     Args:
         curves: the metrics of a run, by method.
@@ -142,9 +162,13 @@ def _columns(curves: list[_Curve]) -> list[_Quantity]:
 
 def _rows(curves: list[_Curve]) -> list[_Quantity]:
     """The quantities on the y axes."""
+    added = added_columns(row for curve in curves for row in curve.metrics)
+    own = [_Quantity(name, label_text(label(name))) for name in added if not name.startswith(NOT_DRAWN)]
     wanted = (
         _Quantity("loss", "risk"),
+        _Quantity("test_loss", label("test_loss")),
         _Quantity("accuracy", "test accuracy (%)", 100.0),
+        *own,
         _Quantity("consensus_error", "consensus error"),
     )
     return [quantity for quantity in wanted if _values(curves, quantity).size] or [wanted[0]]
@@ -160,7 +184,7 @@ def _logarithmic(curves: list[_Curve], y: _Quantity) -> bool:
     values = _values(curves, y)
     if y.key == "consensus_error":  # zero where all agents start at one point, which should not forbid a log axis
         return bool((values > 0).any())
-    return y.key == "loss" and values.size > 0 and bool(0 < 10 * values.min() < values.max())
+    return y.key in ("loss", "test_loss") and values.size > 0 and bool(0 < 10 * values.min() < values.max())
 
 
 def _row_of_panels(line: Any, columns: list[_Quantity], y: _Quantity, curves: list[_Curve]) -> None:
@@ -217,6 +241,8 @@ def _remarks(curves: list[_Curve], rows: list[_Quantity], columns: list[_Quantit
     without = ", ".join(label_text(curve.label) for curve in curves if curve.sends_nothing)
     if without and any(x.key == "bytes_sent" for x in columns):
         remarks.append(f"Not shown against bytes sent, of which there are none: {without}.")
+    if any(curve.band(y) is not None for curve in curves for y in rows):
+        remarks.append("Bands reach from the lowest to the highest agent.")
     for y in rows:
         if y.key == "consensus_error" and _logarithmic(curves, y):
             zero = [curve for curve in curves if np.nanmax([*curve.column(y), -1.0]) == 0]

@@ -117,7 +117,7 @@ def render(page: Page) -> str:
         page=page,
         counts=_counts(page.claims),
         unfinished=any("still running" in curve["mark"] for chart in charts for curve in chart["curves"]),
-        payload=Markup(to_script({"colours": COLOURS, "charts": charts})),
+        payload=Markup(to_script({"colours": COLOURS, "charts": charts, "added": embedded.added_labels(curves)})),
         css=Markup(_asset("page.css")),
         js=Markup(_asset("page.js")),
         plotly=Markup(_plotly() if curves else ""),

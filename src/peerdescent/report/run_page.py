@@ -17,6 +17,7 @@ from peerdescent.report.embedded import ending
 from peerdescent.report.formatting import ABSENT, human_bytes, human_seconds, with_spread
 from peerdescent.report.layout import MATCHED, WeightedGraph
 from peerdescent.report.page import Curves, Page, Section
+from peerdescent.report.quantities import added_columns, label
 from peerdescent.report.runs import Group, Run, find, group
 from peerdescent.report.tables import Table
 from peerdescent.runs.metrics import diverged
@@ -52,7 +53,7 @@ def _notes(group: Group) -> list[str]:
 
 
 def _is_unfinished(run: Run, group: Group) -> bool:
-    return run.iteration < group.planned and not diverged(run.metrics)
+    return run.iteration < group.planned and run.status != "early" and not diverged(run.metrics)
 
 
 _HOW = {
@@ -60,6 +61,7 @@ _HOW = {
     "stopped": "stopped at {} of {} iterations",
     "killed": "ended without a summary at {} of {} iterations (killed?)",
     "ended": "ended at {} of {} iterations",
+    "early": "stopped early at {} of {} iterations",
 }
 
 
@@ -69,9 +71,11 @@ def _ending(group: Group) -> tuple[str, str]:
     state, text = ending([run.metrics for run in group.runs])
     texts = [text] if text else []
     for status, words in _HOW.items():
-        found = [run.iteration for run in group.runs if run.status == status and _is_unfinished(run, group)]
+        of_status = [run for run in group.runs if run.status == status]
+        found = [run.iteration for run in of_status if status == "early" or _is_unfinished(run, group)]
         if found:
-            state = state if state != "done" else "running" if status == "running" else "stopped"
+            if state == "done" and status != "early":
+                state = "running" if status == "running" else "stopped"
             who = "" if seeds == 1 else f"{len(found)} of {seeds} seeds "
             texts.append(who + words.format(f"{min(found):,}", f"{group.planned:,}"))
     return state, "; ".join(texts)
@@ -96,6 +100,7 @@ _SHOWN: tuple[tuple[str, str, Show, Spread], ...] = (
     ("iteration", "iterations", "{:,.0f}".format, partial(_exactly, show="{:,.0f}".format)),
     ("loss", "risk", "{:.4g}".format, with_spread),
     ("accuracy", "test accuracy (%)", lambda v: f"{100 * v:.2f}", lambda vs: with_spread([100 * v for v in vs], 2)),
+    ("test_loss", label("test_loss"), "{:.4g}".format, with_spread),
     ("consensus_error", "consensus error", "{:.3g}".format, with_spread),
     ("gradient_norm", "gradient norm", "{:.3g}".format, with_spread),
     ("bytes_sent", "sent", human_bytes, partial(_exactly, show=human_bytes)),
@@ -106,7 +111,9 @@ _SHOWN: tuple[tuple[str, str, Show, Spread], ...] = (
 
 def _ends(groups: Sequence[Group]) -> Table:
     """How each method ended."""
-    shown = [entry for entry in _SHOWN if any(_lasts(g, entry[0]) for g in groups)]
+    added = added_columns(run.metrics[-1] for g in groups for run in g.runs if len(run.metrics))
+    own = tuple((name, label(name), "{:.4g}".format, with_spread) for name in added)
+    shown = [entry for entry in (*_SHOWN[:4], *own, *_SHOWN[4:]) if any(_lasts(g, entry[0]) for g in groups)]
     several = any(len(g.runs) > 1 for g in groups)
     rows = []
     for g in groups:

@@ -34,7 +34,7 @@ SHARED = (
 """Conditions: labels show a difference in them even between different methods."""
 
 
-Status = Literal["ended", "stopped", "running", "killed"]
+Status = Literal["ended", "early", "stopped", "running", "killed"]
 """By its summary; without one a run is still running if its folder is locked."""
 
 
@@ -137,8 +137,9 @@ def read(path: Path) -> Run:
     summary = read_summary(path) if ended else {}
     environment = read_environment(path) if os.path.lexists(path / ENVIRONMENT) else {}
     last = metrics[-1]["iteration"] if len(metrics) else 0
-    stopped = summary.get("status") == "stopped"
-    status: Status = ("stopped" if stopped else "ended") if ended else "running" if running else "killed"
+    endings: dict[Any, Status] = {"stopped": "stopped", "stopped early": "early"}
+    without: Status = "running" if running else "killed"
+    status = endings.get(summary.get("status"), "ended") if ended else without
     notes = tuple(map(str, summary.get("notes", [])))
     return Run(path, keys, metrics, environment, notes, status, max(last, summary.get("iteration", 0)))
 

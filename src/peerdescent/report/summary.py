@@ -8,6 +8,7 @@ from typing import Any
 
 from peerdescent._util.numbers import finite_or_none
 from peerdescent.report.formatting import ABSENT, human_bytes, human_seconds
+from peerdescent.report.quantities import added_columns, label
 from peerdescent.report.tables import Table
 from peerdescent.runs.metrics import diverged
 
@@ -37,13 +38,21 @@ _COLUMNS = (
     _Column("seconds", "seconds", human_seconds),
     _Column("note", "note"),
 )
-_NUMBERS = tuple(column.key for column in _COLUMNS[1:-1])
+_TEST_LOSS = _Column("test_loss", label("test_loss"), lambda v: f"{v:.4g}", min)
+
+
+def _columns(results: Mapping[str, Mapping[str, Any]]) -> tuple[_Column, ...]:
+    """The columns of all runs, and after the accuracy those that these runs have besides."""
+    tested = [_TEST_LOSS] if any(summary.get("test_loss") is not None for summary in results.values()) else []
+    own = [_Column(name, label(name), lambda v: f"{v:.4g}") for name in added_columns(results.values())]
+    return (*_COLUMNS[:4], *tested, *own, *_COLUMNS[4:])
 
 
 def summary_table(results: Mapping[str, Mapping[str, Any]], title: str = "") -> Table:
     """How each method ended, the best of each column in bold; empty columns are left out.
 
-    The CSV has every column, and numbers at full precision: bytes as bytes, accuracy in percent, nothing where a
+    Test loss, metrics of the user's own and those of a moving average have a column where a run has them. The CSV has
+    every column, and numbers at full precision: bytes as bytes, accuracy in percent, nothing where a
     number is absent or not finite.
 
     Args:
@@ -60,21 +69,20 @@ def summary_table(results: Mapping[str, Mapping[str, Any]], title: str = "") -> 
     >>> print(summary_table(results).to_csv().splitlines()[1])
     a,9,0.5,,,,,short
     """
-    rows = [_row(method, summary) for method, summary in results.items()]
+    columns = _columns(results)
+    rows = [_row(method, summary, columns[1:-1]) for method, summary in results.items()]
     shown = [
-        column
-        for column in _COLUMNS
-        if column.key == "method" or any(row[column.key] not in (None, "") for row in rows)
+        column for column in columns if column.key == "method" or any(row[column.key] not in (None, "") for row in rows)
     ]
     texts = [tuple(_text(column, row[column.key]) for column in shown) for row in rows]
     best = {(place, number) for number, column in enumerate(shown) for place in _best(column, rows)}
-    data = {column.key: [row[column.key] for row in rows] for column in _COLUMNS}
+    data = {column.key: [row[column.key] for row in rows] for column in columns}
     return Table(title, tuple(column.title for column in shown), texts, best=best, data=data)
 
 
-def _row(method: str, summary: Mapping[str, Any]) -> Row:
+def _row(method: str, summary: Mapping[str, Any], numbers: Sequence[_Column]) -> Row:
     row: Row = {"method": method}
-    row.update({key: finite_or_none(summary.get(key)) for key in _NUMBERS})
+    row.update({column.key: finite_or_none(summary.get(column.key)) for column in numbers})
     row["iterations"] = summary.get("iteration")
     accuracy = finite_or_none(summary.get("accuracy"))
     row["accuracy_percent"] = None if accuracy is None else 100 * accuracy

@@ -1,11 +1,11 @@
 "use strict";
 (() => {
-  const { colours, charts } = JSON.parse(document.getElementById("data").textContent);
+  const { colours, charts, added } = JSON.parse(document.getElementById("data").textContent);
   const DARK = ["#4FA8E0", "#FF8A3D", "#2DCB9B", "#E79CC6", "#F2B632", "#9AD8FF", "#FFFFFF"];
   // 7 colours, 5 line styles and 9 markers: coprime, so that no two of 315 methods look the same
   const DASHES = ["solid", "9px,4px", "2px,3px", "9px,3px,2px,3px", "16px,4px"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "pentagon", "hexagram"];
-  const Y = { loss: "risk", accuracy: "test accuracy (%)", consensus_error: "consensus error", gradient_norm: "gradient norm" };
+  const Y = { loss: "risk", test_loss: "test loss", accuracy: "test accuracy (%)", ...added, consensus_error: "consensus error", gradient_norm: "gradient norm" };
   const X = { iteration: "iterations", epochs: "epochs", bytes_sent: "bytes sent", seconds: "computing time (s)" };
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let printing = false;
@@ -38,6 +38,10 @@
     return name === "accuracy" ? values.map((v) => (known(v) ? 100 * v : null)) : values;
   }
 
+  // the lowest and the highest agent of a single seed, in the unit of the axis
+  const agents = (series, y) => series.agents?.[y];
+  const ofAgent = (ends, end, i, y) => (ends && known(ends[end][i]) ? (y === "accuracy" ? 100 : 1) * ends[end][i] : null);
+
   // the points that can be shown: finite, and positive on a logarithmic axis
   function points(series, chart, s) {
     const x = column(series, s.x, chart), y = column(series, s.y, chart);
@@ -46,7 +50,9 @@
     return series.iteration.flatMap((k, i) => {
       if (!known(x[i]) || !known(y[i]) || (s.logx[s.x] && x[i] <= 0) || (s.logy[s.y] && y[i] <= 0)) return [];
       const deviation = banded && known(std[i]) ? std[i] : null;
-      const low = deviation === null ? y[i] : y[i] - deviation;
+      const low = deviation === null ? y[i] : y[i] - deviation, ends = agents(series, s.y);
+      const least = ofAgent(ends, "low", i, s.y), most = ofAgent(ends, "high", i, s.y);
+      if (least !== null) return [{ k, x: x[i], y: y[i], std: null, agents: true, high: most, low: s.logy[s.y] && least <= 0 ? y[i] : least }];
       return [{ k, x: x[i], y: y[i], std: deviation, high: y[i] + (deviation ?? 0), low: s.logy[s.y] && low <= 0 ? min[i] : low }];
     });
   }
@@ -73,7 +79,7 @@
   }
 
   function band(curve, chart, s) {
-    const shown = points(curve.mean, chart, s).filter((p) => p.std !== null), back = [...shown].reverse();
+    const shown = points(full(curve), chart, s).filter((p) => p.std !== null || p.agents), back = [...shown].reverse();
     return {
       type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", showlegend: false, line: { width: 0 },
       fillcolor: faint(look(curve).colour, 0.17), meta: { label: curve.label, part: "band" },
@@ -115,7 +121,7 @@
     const logy = s.logy[s.y], ends = range && (logy ? range.map(Math.log10) : range);
     return {
       xaxis: { ...axis, ...log(s.logx[s.x], innerWidth < 640 ? 5 : 9), ...units, title: { text: X[s.x] } },
-      yaxis: { ...axis, ...log(logy, 8), title: { text: Y[s.y] }, ...(ends ? { range: ends } : { autorange: true }) },
+      yaxis: { ...axis, ...log(logy, 8), title: { text: safe(Y[s.y]) }, ...(ends ? { range: ends } : { autorange: true }) },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, family: "system-ui, sans-serif", size: 13 },
       margin: { l: 50, r: 14, t: 26, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--accent") }, showlegend: false, hovermode: "closest", hoverdistance: 30,
       hoverlabel: { bgcolor: css("--card"), bordercolor: css("--line"), font: { color: ink, size: 13 }, align: "left", namelength: -1 },
@@ -129,6 +135,7 @@
     const texts = [], several = Math.max(...chart.curves.map((c) => c.seeds.length));
     if (several > 1) texts.push(`Lines are means over ${equalSeeds(chart) ? `${several} ` : ""}seeds, bands ± one sample standard deviation` + (s.logy[s.y] ? ", cut at the lowest seed where they would reach 0." : "."));
     if (several > 1 && chart.curves.some((c) => c.state !== "done")) texts.push("A mean ends where its first seed ends; thin lines are single seeds.");
+    if (chart.curves.some((c) => c.seeds.length === 1 && agents(c.seeds[0], s.y))) texts.push(`${several > 1 ? "Bands of single seeds" : "Bands"} reach from the lowest to the highest agent.`);
     const withoutBytes = chart.curves.filter((c) => s.x === "bytes_sent" && sendsNothing(c));
     if (withoutBytes.length) texts.push(`Not drawn, no bytes sent: ${names(withoutBytes)}.`);
     const zero = chart.curves.filter((c) => !withoutBytes.includes(c) && s.logy[s.y] && column(full(c), s.y, chart).some(known) && !column(full(c), s.y, chart).some((v) => v > 0));
@@ -145,7 +152,8 @@
       const several = curve.seeds.length > 1;
       const singles = several && (curve.state !== "done" || !curve.mean) ? curve.seeds.map((seed) => line(curve, seed, chart, s, true)) : [];
       const main = !several || curve.mean ? [line(curve, full(curve), chart, s, false)] : [];
-      return [...(several && curve.mean ? [band(curve, chart, s)] : []), ...singles, ...main, crosses(curve, chart, s, range)];
+      const banded = several ? curve.mean : agents(curve.seeds[0], s.y);
+      return [...(banded ? [band(curve, chart, s)] : []), ...singles, ...main, crosses(curve, chart, s, range)];
     }).filter((trace) => trace.x.length);
     const empty = traces.length ? "" : s.hidden.size === chart.curves.length ? "Every method is hidden" : "Nothing to draw yet";
     const options = { responsive: true, displaylogo: false, displayModeBar: matchMedia("(pointer: coarse)").matches ? false : "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]], toImageButtonOptions: { format: "svg", filename: "curves" } };
@@ -185,7 +193,7 @@
   }
 
   function choice(chart, words, key, names, caption) {
-    const select = make("select", { name: key }, ...names.map((name) => make("option", { value: name }, words[name].replace(/ \(.*/, ""))));
+    const select = make("select", { name: key }, ...names.map((name) => make("option", { value: name }, words[name].replace(/ \((%|s)\)$/, ""))));
     select.addEventListener("change", () => { chart.now[key] = select.value; draw(chart); });
     return make("label", {}, caption, select);
   }
