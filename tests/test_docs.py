@@ -39,9 +39,10 @@ def test_every_statement_ends_with_the_tests_that_hold_it() -> None:
         assert HELD_BY.match(rest), statement
 
 
-def test_the_examples_run() -> None:
-    outcome = doctest.testfile(str(THEORY), module_relative=False)
-    assert outcome.attempted >= 10
+@pytest.mark.parametrize(("page", "least"), [("theory.md", 10), ("training.md", 8)])
+def test_the_examples_run(page: str, least: int) -> None:
+    outcome = doctest.testfile(str(ROOT / "docs" / page), module_relative=False)
+    assert outcome.attempted >= least
     assert outcome.failed == 0
 
 
