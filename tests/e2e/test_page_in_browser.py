@@ -75,7 +75,10 @@ def odd(rows=30):
         losses = [0.9**k * (1 if broken is None or k < broken - 3 else 1e9) for k in range(count)]
         values = [math.nan if k == broken else loss for k, loss in enumerate(losses)]
         return Metrics(
-            [{"iteration": 10 * k, "loss": v, "consensus_error": 0.0, "seconds": k} for k, v in enumerate(values)]
+            [
+                {"iteration": 10 * k, "loss": v, "consensus_error": 0.0, "seconds": k, HOSTILE: 2 + k}
+                for k, v in enumerate(values)
+            ]
         )
 
     methods = {"plain": [table(rows)], "broken": [table(min(rows, 11), broken=10)], HOSTILE: [table(rows // 2)]}
@@ -186,7 +189,7 @@ def test_a_click_hides_and_a_double_click_isolates(reader):
     found.wait_for(lines=2)
     found.legend(0)
     found.wait(lambda: set(found.traces()) == {"dm-sgd"}, "dm-sgd alone")
-    assert found.traces("band") == {}
+    assert set(found.traces("band")) == {"dm-sgd"}
     found.wait_for(lines=1)
     assert [e.get_attribute("aria-pressed") for e in found.all(".legend button")] == ["false", "true"]
     found.legend(0)
@@ -209,6 +212,26 @@ def test_axes_can_be_switched(reader, folder):
     shown = found.traces()["dm-sgd"]
     assert shown["x"] == pytest.approx(records["bytes_sent"], rel=1e-4)
     assert shown["y"] == pytest.approx([100 * value for value in records["accuracy"]], rel=1e-4)
+
+
+def test_single_seeds_have_a_band_of_their_agents(reader, folder):
+    found, records = reader("good"), read_metrics(folder / "b1")
+    assert "lowest to the highest agent" in found.all(".remarks")[-1].text
+    for column, scale in (("loss", 1), ("accuracy", 100)):
+        found.choose("y", column)
+        band, agents = found.traces("band")["dm-sgd"], records[f"agent_{column}"]
+        assert max(band["y"]) == pytest.approx(scale * max(map(max, agents)), rel=1e-4)
+        assert min(band["y"]) == pytest.approx(scale * min(map(min, agents)), rel=1e-4)
+    found.choose("y", "gradient_norm")
+    assert "dm-sgd" not in found.traces("band")
+
+
+def test_metrics_of_the_user_can_be_chosen_and_are_never_markup(reader):
+    found = reader("odd")
+    found.choose("y", HOSTILE)
+    assert found.title("y") == HOSTILE.removesuffix("%{x}")  # which plotly takes for a variable
+    assert not found.all("img")
+    assert found.traces()["plain"]["y"][:2] == [2, 3]
 
 
 def test_scales_can_be_switched(reader):
@@ -272,7 +295,7 @@ def test_a_label_is_never_markup(reader):
 
 def test_quantities_that_are_absent_are_not_offered(reader):
     found = reader("odd")
-    assert found.options("y") == ["loss", "consensus_error"]
+    assert found.options("y") == ["loss", HOSTILE, "consensus_error"]
     assert found.options("x") == ["iteration", "epochs", "seconds"]
     found.choose("x", "epochs")
     assert found.title("x") == "epochs"

@@ -39,7 +39,7 @@ class Experiment(Settings, frozen=True, kw_only=True):
     ] = None
     set: Annotated[
         dict[str, Any],
-        about("A hyperparameter (eta=.03), a schedule (eta=cosine:.1:3000, step:.1:.5:1000:2000, warmup:100:REST), one "
+        about("A hyperparameter (eta=.03), a schedule (eta=cosine:.1:3000, step:.1:.5:1000:2000, warmup:200:REST), one "
               "method's (dm-sgd.eta=.1) or the problem's (problem.start=glorot).", "KEY=VALUE", WHAT),
     ] = {}  # noqa: RUF012 (msgspec copies it)  # fmt: skip
     title: Annotated[str, about("A heading for figures and reports.", "TEXT", WHAT, max_length=300)] = ""
