@@ -23,7 +23,7 @@ class Bucket:
         parameters: by name, of one dtype, on the CPU.
         algorithm: the method.
         network: this agent and its neighbours.
-        kernel: "auto", "compiled" or "plain".
+        kernel: "auto", "compiled", "torch" or "plain".
         communication_period: iterations from one exchange to the next.
     """
 

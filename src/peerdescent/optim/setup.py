@@ -27,7 +27,7 @@ class Options(TypedDict, total=False):
     message_dtype: "same", or "bf16" for half the bytes ("same").
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
-    kernel: "auto", "compiled" or "plain" ("auto").
+    kernel: "auto", "compiled", "torch" or "plain" ("auto").
     """
 
     laplacian: str
