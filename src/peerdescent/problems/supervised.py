@@ -74,8 +74,8 @@ class Supervised(Sampled):
         rows = []
         for agent in range(self.agents):
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
-                fresh = copy.deepcopy(self._module)
+                torch.default_generator.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
+                fresh = copy.deepcopy(self._module).cpu()  # the same numbers whatever the device
                 fresh.apply(_reset)
             rows.append(self.flatten(fresh))
         return torch.stack(rows).to(self.device, self.dtype)

@@ -12,6 +12,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
 from peerdescent.problems import Problem
 from peerdescent.runs.metrics import Row
+from peerdescent.training.devices import in_double
 
 TOLERANCE = {torch.float64: 1e-9}
 SINGLE_TOLERANCE = 1e-3
@@ -24,7 +25,7 @@ def consensus_error(x: torch.Tensor) -> float:
     >>> consensus_error(torch.tensor([[0.0], [2.0]]))
     1.0
     """
-    x = x.double()
+    x = in_double(x)
     return float((x - x.mean(dim=0)).square().sum() / len(x))
 
 
@@ -36,7 +37,7 @@ def evaluate(problem: Problem, x: torch.Tensor) -> Row:
         "loss": loss,
         "accuracy": problem.accuracy(mean) if math.isfinite(loss) else None,  # NaN would count as a class
         "consensus_error": consensus_error(x),
-        "gradient_norm": float(problem.gradient(mean).double().norm()),
+        "gradient_norm": float(in_double(problem.gradient(mean)).norm()),
     }
 
 

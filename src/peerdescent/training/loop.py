@@ -16,7 +16,7 @@ from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed.faults import NO_FAULTS, Faults, inject
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.errors import DivergedError, InputError, PeerLostError
+from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
@@ -24,6 +24,7 @@ from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
 from peerdescent.training.callbacks import Callback, CallbackList
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
+from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.evaluation import evaluate, evaluate_agents, violations
 from peerdescent.training.gradients import choose_strategy
 from peerdescent.training.plan import Plan
@@ -53,8 +54,7 @@ class Run:
         check_for_machine("threads", plan.settings.threads or 1)
         seconds_between()  # wrong input is found before anything is written
         device, dtype = plan.settings.place()
-        if group.size > 1 and device.type != "cpu":
-            raise InputError(f"device = {plan.settings.device!r}: agents in several processes live on the cpu.")
+        device = process_device(device, group)
         self.plan, self.settings, self.group, self.faults = plan, plan.settings, group, faults
         self.problem, self.graph, self.algorithm = plan.problem.to(device, dtype), plan.graph, plan.algorithm
         self.all_agents = self.problem, self.graph
@@ -217,6 +217,7 @@ class Run:
                     self.k, now = k + 1, time.perf_counter()
                     self.seconds, begin = self.seconds + now - begin, now
                     self.stopping.stop_if_requested(self)
+            synchronize(self.state["x"].device)
             self.seconds += time.perf_counter() - begin
             self.k = chunk.stop
             self.recovery.keep(self.k, self.state)

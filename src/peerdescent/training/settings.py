@@ -56,7 +56,7 @@ class Settings(Schema, frozen=True, kw_only=True):
         Literal["same", "bf16"],
         about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
     ] = "same"
-    device: Annotated[str, about("Where the tensors are: cpu, cuda, …", "DEVICE", COMPUTE)] = "cpu"
+    device: Annotated[str, about("Where the tensors are: cpu, cuda, cuda:1, mps, xpu, …", "DEVICE", COMPUTE)] = "cpu"
     dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
     threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=MOST_THREADS)] = 1
     kernel: Annotated[
