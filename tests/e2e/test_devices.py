@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import pytest
 import torch
 from tests.support import second_device
 from tests.support.process_runs import network
+from tests.support.quadratic_model import Model, steps
 from torch import nn
 
-from peerdescent import InputError, Result, graphs, load, problems, train
+from peerdescent import InputError, Result, graphs, load, optim, problems, train
 from peerdescent.algorithms import make
 from peerdescent.algorithms.state import initial_state
 from peerdescent.data import stream
@@ -31,10 +32,11 @@ METHODS = ("dsgpa-f-pb", "d-sgt-2", "c-sgd", "d-asg")
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     built = second_device.build(tmp_path_factory.mktemp("device"))
     second_device.register(built)
-    return built
+    with torch.autograd.set_multithreading_enabled(False):  # its threads may be older than the device
+        yield built
 
 
 def with_dropout(agents: int) -> Problem:
@@ -160,3 +162,43 @@ def test_every_transport_gives_the_same_states() -> None:
         assert len(found[transport]) == len(found["auto"])
         for here, there in zip(found[transport], found["auto"], strict=True):
             assert torch.equal(here, there), transport
+
+
+def on_device(group: ProcessGroup, library: Path) -> list[Any]:
+    second_device.register(library)
+    found = []
+    for device in ("cpu", f"second:{group.rank}"):
+        model = Model(group.rank, device)
+        opt = optim.DSGPA(
+            model.parameters(),
+            "path:3",
+            lr=0.05,
+            alpha=2.0,
+            beta=1.5,
+            gamma=0.7,
+            start="shared",
+            kernel="plain",
+            message_dtype="bf16",
+        )
+        steps(model, opt, STEPS)
+        with opt.averaged(model):
+            mean = model.values()
+        saved = {"model": model.state_dict(), "opt": opt.state_dict()}
+        model.load_state_dict(saved["model"])
+        opt.load_state_dict(saved["opt"])
+        with opt.join():
+            steps(model, opt, 2 + group.rank)
+        opt.wait()
+        found.append([model.values(), mean, opt.bytes_sent(), str(model.a.device)])
+    gathered = group.gather_object(found)
+    group.barrier()
+    return gathered
+
+
+def test_parameters_on_another_device_take_the_same_steps(library: Path) -> None:
+    with workers(3, on_device, library) as group:
+        found = on_device(group, library)
+    for rank, (cpu, other) in enumerate(found):
+        assert other[:3] == cpu[:3]
+        assert other[3] == f"second:{rank}"
+        assert cpu[1][8:11] == [0.0] * 3  # rank 0 has shared what is frozen, too

@@ -20,13 +20,13 @@ from peerdescent.distributed.shared_memory import Pair
 from peerdescent.errors import PeerLostError
 
 
-def device_backend(device_type: str, torch_group: dist.ProcessGroup | None = None) -> str:
-    """The backend that a process group has for tensors of a device, "" if it has none.
+def device_backend(device_type: str, backends: str) -> str:
+    """The backend for tensors of a device in the backend configuration of a process group, "" if it has none.
 
-    Groups are made with one backend ("gloo") or with one for each device ("cpu:gloo,cuda:nccl").
+    >>> device_backend("cuda", "cpu:gloo,cuda:nccl"), device_backend("mps", "cpu:gloo,cuda:nccl")
+    ('nccl', '')
     """
-    pairs = dict(pair.split(":") for pair in dist.get_backend_config(torch_group).split(","))
-    return pairs.get(device_type, "")
+    return dict(pair.split(":") for pair in backends.split(",")).get(device_type, "")
 
 
 def host_buffer(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:

@@ -22,12 +22,14 @@ from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.call_log import STEP
+from peerdescent.optim.precision import restore_precision, state_dtype
 from peerdescent.optim.scaling import unscaled
 from peerdescent.optim.setup import (
     STARTS,
     Options,
     check_options,
     facts,
+    group_of,
     named_parameters,
     peers_of,
     trained_parameters,
@@ -50,7 +52,7 @@ class Decentralized(torch.optim.Optimizer):
     did what.
 
     Args:
-        params: parameters or parameter groups; those to train have one dtype per group and are on the CPU.
+        params: parameters or parameter groups; those to train have one dtype per group and are on one device.
         graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
         algorithm: the method.
         **options: see `Options`.
@@ -80,7 +82,7 @@ class Decentralized(torch.optim.Optimizer):
             raise InputError("no parameter requires a gradient: an optimizer needs at least one that does.")
         given = [named_parameters(number, group) for number, group in enumerate(self.param_groups)]
         self._frozen = {name: p for named in given for name, p in named.items() if not p.requires_grad}
-        self._peers = peers_of(self.graph)
+        self._peers = peers_of(self.graph, group_of(options))
         self._label = "" if self._peers is None else self._peers.next_label()
         with self._call(f"{type(self).__name__}(...)"):
             self._set_up(trained, options)
@@ -110,7 +112,11 @@ class Decentralized(torch.optim.Optimizer):
     ) -> Bucket:
         one = next(iter(parameters.values()))
         message_dtype = options.get("message_dtype", "same")
-        network = make_network(weights, one.dtype, one.device, message_dtype, self._peers, traffic=self._traffic)
+        if self._peers is not None:
+            self._peers.prepare_device(one.device)
+        network = make_network(
+            weights, state_dtype(one.dtype), one.device, message_dtype, self._peers, traffic=self._traffic
+        )
         kernel, period = options.get("kernel", "auto"), options.get("communication_period", 1)
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
@@ -201,7 +207,7 @@ class Decentralized(torch.optim.Optimizer):
     @torch.no_grad()
     def restart(self) -> None:
         """Use the current parameters as x and send them again; call it in all processes together."""
-        current = [[p.detach().clone() for p in bucket.parameters] for bucket in self._buckets]
+        current = [bucket.current() for bucket in self._buckets]
         for bucket in self._buckets:
             bucket.adopt()
         with self._call("restart()"):
@@ -215,6 +221,7 @@ class Decentralized(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a saved optimizer; load the model first, and both in all processes together."""
         super().load_state_dict(state_dict)
+        restore_precision(self, state_dict)
         with torch.no_grad():
             for bucket in self._buckets:
                 bucket.adopt()
@@ -255,7 +262,7 @@ class Decentralized(torch.optim.Optimizer):
             buffer_means = [self._mean(buffer) for buffer in buffers]
         try:
             for parameter, mean in zip(parameters, means, strict=True):
-                parameter.data = mean
+                parameter.data = mean.to(parameter.dtype)
             for buffer, mean in zip(buffers, buffer_means, strict=True):
                 buffer.copy_(mean)
             yield

@@ -20,11 +20,17 @@ def process_device(device: torch.device, group: ProcessGroup) -> torch.device:
         return device
     module = torch.get_device_module(device)
     if device.index is None:
-        local_rank = int(os.environ.get("LOCAL_RANK", "0")) if under_torchrun() else group.rank
-        device = torch.device(device.type, local_rank % max(1, module.device_count()))
+        device = torch.device(device.type, local_rank(group) % max(1, module.device_count()))
     if hasattr(module, "set_device"):  # pinned memory and streams belong to the current device
         module.set_device(device)
     return device
+
+
+def local_rank(group: ProcessGroup) -> int:
+    """The number of this process among those on its host."""
+    if under_torchrun() and "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    return group.hosts[: group.rank].count(group.hosts[group.rank])
 
 
 def synchronize(device: torch.device) -> None:
