@@ -360,7 +360,7 @@ def test_the_cache_is_made_at_the_given_path(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_unknown_kernel_is_refused() -> None:
-    with pytest.raises(peerdescent.InputError, match="kernel = 'fast': expected one of auto, compiled, plain"):
+    with pytest.raises(peerdescent.InputError, match="kernel = 'fast': expected one of auto, compiled, torch, plain"):
         train(kernel="fast")
 
 

@@ -70,6 +70,8 @@ class Exchange:
         traffic: counts what is sent.
         shared_memory: memory that all processes share, used instead of torch.distributed.
         torch_group: the group of torch.distributed to send in, by default the default one.
+        device: where the array is.
+        channel: what sends through torch.distributed.
     """
 
     def __init__(
@@ -82,23 +84,25 @@ class Exchange:
         traffic: Traffic | None = None,
         shared_memory: SharedMemory | None = None,
         torch_group: dist.ProcessGroup | None = None,
+        device: torch.device | None = None,
+        channel: type[GlooChannel] = GlooChannel,
     ) -> None:
         self.plan, self.traffic = plan, traffic or Traffic()
-        self.rows = torch.zeros(len(plan.rows), columns, dtype=dtype)
+        self.rows = torch.zeros(len(plan.rows), columns, dtype=dtype, device=device)
         self.own = self.rows[plan.own_rows]
         """The rows of the agents hosted here: a view."""
         self._channels: dict[int, Channel] = {}
-        self._picked: dict[int, slice | list[int]] = {}
+        self._picked: dict[int, slice | list[int] | torch.Tensor] = {}
         for peer in plan.peers:
             where = plan.rows_of(plan.received[peer])
             assert isinstance(where, slice)  # a process hosts a contiguous block, and rows are in order
             message = peer, len(plan.sent[peer]), self.rows[where], message_dtype or dtype
             self._channels[peer] = (
-                shared_memory.channel(*message)
-                if shared_memory is not None
-                else GlooChannel(*message, tag, torch_group)
+                shared_memory.channel(*message) if shared_memory is not None else channel(*message, tag, torch_group)
             )
-            self._picked[peer] = plan.rows_of(plan.sent[peer])
+            picked = plan.rows_of(plan.sent[peer])
+            on_device = isinstance(picked, list) and self.rows.device.type != "cpu"  # one copy instead of many
+            self._picked[peer] = torch.tensor(picked, device=device) if on_device else picked
         self._in_flight, self._turn = False, 0
 
     def start(self) -> None:
@@ -121,8 +125,8 @@ class Exchange:
         if lost:
             raise PeerLostError(lost)
 
-    def _pack(self, picked: slice | list[int], out: torch.Tensor) -> None:
-        if isinstance(picked, slice):
+    def _pack(self, picked: slice | list[int] | torch.Tensor, out: torch.Tensor) -> None:
+        if not isinstance(picked, list):
             out.copy_(self.rows[picked])
             return
         for place, row in enumerate(picked):

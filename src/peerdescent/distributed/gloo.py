@@ -56,12 +56,18 @@ class GlooChannel:
         tag: int,
         torch_group: dist.ProcessGroup | None = None,
     ) -> None:
-        columns = place.shape[1]
-        self.out = torch.empty(rows, columns, dtype=message_dtype), torch.empty(rows, columns, dtype=message_dtype)
-        self._into = place if message_dtype == place.dtype else torch.empty(len(place), columns, dtype=message_dtype)
-        self._place, self._peer, self._tag, self._group = place, peer, tag, torch_group
+        self.out, self._into = self._buffers(rows, place, message_dtype)
+        self._place, self._peer, self._tag, self._group = place, global_rank(peer, torch_group), tag, torch_group
         self._sent: list[dist.Work | None] = [None, None]  # keeps the work alive, since gloo does not
         self._received: dist.Work | None = None
+
+    def _buffers(
+        self, rows: int, place: torch.Tensor, message_dtype: torch.dtype
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+        """Two send buffers, and where messages are received: in place unless they are converted."""
+        columns = place.shape[1]
+        out = torch.empty(rows, columns, dtype=message_dtype), torch.empty(rows, columns, dtype=message_dtype)
+        return out, place if message_dtype == place.dtype else torch.empty(len(place), columns, dtype=message_dtype)
 
     def start(self, turn: int) -> None:
         """Post the receive, then the send."""
@@ -75,6 +81,11 @@ class GlooChannel:
             received.wait(WAIT_TIMEOUT)
             if self._into is not self._place:
                 self._place.copy_(self._into)
+
+
+def global_rank(rank: int, torch_group: dist.ProcessGroup | None) -> int:
+    """The rank by which torch.distributed knows a process of a group."""
+    return rank if torch_group is None else dist.get_global_rank(torch_group, rank)
 
 
 def _posted(work: dist.Work | None) -> dist.Work:

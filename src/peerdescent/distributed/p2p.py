@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from peerdescent.distributed.exchange import Traffic
-from peerdescent.distributed.gloo import WAIT_TIMEOUT, reason_of
+from peerdescent.distributed.gloo import WAIT_TIMEOUT, global_rank, reason_of
 from peerdescent.errors import PeerLostError
 
 OBJECT, TENSOR, ACK = 1, 2, 3
@@ -31,13 +31,16 @@ class PointToPoint:
         self._acks: dict[int, tuple[torch.Tensor, dist.Work | None]] = {}
 
     def send(self, rows: torch.Tensor, peer: int) -> None:
-        """Send a contiguous tensor to a peer; returns when it has arrived."""
-        PendingSend([rows], peer, TENSOR, self.traffic, self.torch_group).wait()
+        """Send a contiguous tensor to a peer; returns when it has arrived. Tensors on a device go through the host."""
+        PendingSend([rows.cpu()], peer, TENSOR, self.traffic, self.torch_group).wait()
 
     def recv(self, rows: torch.Tensor, peer: int) -> None:
         """Receive a tensor from a peer into a contiguous tensor of the same size."""
-        self._receive(rows, peer, TENSOR)
+        host = rows if rows.device.type == "cpu" else torch.empty_like(rows, device="cpu")
+        self._receive(host, peer, TENSOR)
         self._acknowledge(peer)
+        if host is not rows:
+            rows.copy_(host)
 
     def send_object(self, value: Any, peer: int) -> PendingSend:
         """Send a JSON value to a peer; returns at once."""
@@ -60,7 +63,7 @@ class PointToPoint:
 
     def _receive(self, rows: torch.Tensor, peer: int, tag: int) -> None:
         with _naming(peer), self.traffic.waiting(peer):
-            work = dist.irecv(rows, peer, self.torch_group, tag)
+            work = dist.irecv(rows, global_rank(peer, self.torch_group), self.torch_group, tag)
             assert work is not None
             work.wait(WAIT_TIMEOUT)
 
@@ -68,7 +71,7 @@ class PointToPoint:
         """Confirm a message; the previous ACK has arrived, since the peer has sent another message."""
         ack = torch.zeros(1, dtype=torch.uint8)
         with _naming(peer):
-            self._acks[peer] = ack, dist.isend(ack, peer, self.torch_group, ACK)
+            self._acks[peer] = ack, dist.isend(ack, global_rank(peer, self.torch_group), self.torch_group, ACK)
 
 
 class PendingSend:
@@ -86,9 +89,10 @@ class PendingSend:
         torch_group: dist.ProcessGroup | None,
     ) -> None:
         self._peer, self._traffic, self._ack = peer, traffic, torch.zeros(1, dtype=torch.uint8)
+        to = global_rank(peer, torch_group)
         with _naming(peer):
-            self._acknowledged = dist.irecv(self._ack, peer, torch_group, ACK)
-            self._kept = [(part, dist.isend(part, peer, torch_group, tag)) for part in parts]
+            self._acknowledged = dist.irecv(self._ack, to, torch_group, ACK)
+            self._kept = [(part, dist.isend(part, to, torch_group, tag)) for part in parts]
 
     def wait(self) -> None:
         """Return when everything has arrived."""

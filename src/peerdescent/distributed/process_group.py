@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch.distributed as dist
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from peerdescent.distributed.collectives import Collectives
@@ -35,6 +36,8 @@ class ProcessGroup(Collectives, MembershipTracking):
         super().__init__(rank, size, entries, tuple(hosts), heartbeat)
         self.shared_folder: Path | None = None
         """A folder in memory that all processes see; None if they are on several machines."""
+        self.device_group: dist.ProcessGroup | None = None
+        """A group of torch.distributed whose backend sends from device to device; None sends through the host."""
         if heartbeat is not None:
             heartbeat.interrupt, heartbeat.waiting_for = self.interrupt, self.waiting_for
             heartbeat.describe, heartbeat.notify_user = self.describe, notify_user

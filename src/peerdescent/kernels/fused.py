@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import torch
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
 from peerdescent.distributed.exchange import Exchange
-from peerdescent.expressions import Array
+from peerdescent.expressions import Array, Expression
 from peerdescent.kernels import library_cache
 from peerdescent.kernels.kernel import Kernel
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
@@ -30,7 +32,7 @@ class CompiledUpdate:
         threads: int = 1,
         gradient: torch.Tensor | None = None,
     ) -> None:
-        self.algorithm, self.state = algorithm, state
+        self.algorithm, self.state, self._threads = algorithm, state, threads
         self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
         point, outputs = record(algorithm, tuple(state), network.local, network.rounded)
         self._schedule = plan_step(point, outputs, tuple(state), isinstance(network, BlockNetwork))
@@ -47,17 +49,26 @@ class CompiledUpdate:
         state.update({name: arrays[name] for name in state})
         self._point = arrays[point.name if isinstance(point, Array) else POINT]
         self._kernels = {
-            message.array: Kernel({message.array: message.source}, arrays, network, threads)
+            message.array: self._kernel({message.array: message.source}, arrays, network)
             for message in self._schedule.messages
             if message.source is not None
         }
         if not isinstance(point, Array):
-            self._kernels[POINT] = Kernel({POINT: self._schedule.point}, arrays, network, threads)
-        self._update = Kernel(self._schedule.outputs, arrays, network, threads)
+            self._kernels[POINT] = self._kernel({POINT: self._schedule.point}, arrays, network)
+        self._update = self._kernel(self._schedule.outputs, arrays, network)
         self._in_flight: set[str] = set()
+        self.description = self._describe()
+
+    def _kernel(
+        self, outputs: Mapping[str, Expression], arrays: Mapping[str, torch.Tensor], network: MemoryNetwork
+    ) -> Callable[[dict[str, float]], None]:
+        """A pass that computes these arrays in place."""
+        return Kernel(outputs, arrays, network, self._threads)
+
+    def _describe(self) -> str:
         uncached = library_cache.problem()
         note = f"; not cached: {uncached}" if uncached else ""
-        self.description = f"compiled ({threads} thread{'s' * (threads > 1)}{note})"
+        return f"compiled ({self._threads} thread{'s' * (self._threads > 1)}{note})"
 
     def begin(self, k: int) -> torch.Tensor:
         """Compute the point, unless it is x itself, and send every message that is ready."""

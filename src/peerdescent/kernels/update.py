@@ -19,7 +19,7 @@ from peerdescent.kernels.plain import PlainUpdate
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
 from peerdescent.tracing.recording import RecordingError
 
-KERNELS = ("auto", "compiled", "plain")
+KERNELS = ("auto", "compiled", "torch", "plain")
 
 
 class Update(Protocol):
@@ -79,12 +79,14 @@ def _make_one(
     if kernel == "plain":
         _on_any_rank(network, "it was told to use kernel=plain")
         return PlainUpdate(algorithm, state, network, "", gradient)
-    compiled, reason = _try_compiled(algorithm, state, gradient, network, threads)
+    on_cpu = state["x"].device.type == "cpu"
+    fused = _try_torch if kernel == "torch" or (kernel == "auto" and not on_cpu) else _try_compiled
+    update, reason = fused(algorithm, state, gradient, network, threads)
     reason = _on_any_rank(network, reason)
-    if compiled is not None and not reason:
-        return compiled
-    if kernel == "compiled":
-        raise InputError(f"kernel = 'compiled' is not available here: {reason}; use kernel=plain.")
+    if update is not None and not reason:
+        return update
+    if kernel != "auto":
+        raise InputError(f"kernel = {kernel!r} is not available here: {reason}; use kernel=plain.")
     return PlainUpdate(algorithm, state, network, reason, gradient)
 
 
@@ -104,10 +106,22 @@ def _try_compiled(
         return None, str(error)
 
 
-def _on_any_rank(network: MemoryNetwork, reason: str) -> str:
-    """The first reason that any process has against the compiled update.
+def _try_torch(
+    algorithm: Algorithm, state: State, gradient: torch.Tensor, network: MemoryNetwork, threads: int
+) -> tuple[Update | None, str]:
+    """The update through torch.compile, or the reason why there is none."""
+    from peerdescent.kernels.torch_kernel import TorchUpdate
 
-    All processes use the same kernel: the two send their messages in different orders and round differently.
+    try:
+        return TorchUpdate(algorithm, state, network, threads, gradient), ""
+    except (CompilerError, RecordingError) as error:
+        return None, str(error)
+
+
+def _on_any_rank(network: MemoryNetwork, reason: str) -> str:
+    """The first reason that any process has against the fused update.
+
+    All processes use the same kernel: they send their messages in different orders and round differently.
     """
     if not isinstance(network, BlockNetwork):
         return reason

@@ -15,6 +15,8 @@ from peerdescent.distributed.placement import ExchangePlan
 
 DENSE_UP_TO = 64
 """Agents up to which the eager product uses a dense matrix."""
+SPARSE_ON = ("cpu", "cuda")
+"""Devices on which torch multiplies sparse matrices in CSR format."""
 
 
 class MatrixStruct(ctypes.Structure):
@@ -59,9 +61,25 @@ class AllAgents:
         self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts), None)
 
 
-def _operator(csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+class Gathered:
+    """A sparse matrix as lists of entries, for devices on which torch has no sparse products."""
+
+    def __init__(self, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device) -> None:
+        coo = csr.tocoo()
+        row, column = (torch.from_numpy(part.astype(np.int64)).to(device) for part in coo.coords)
+        self._rows, self._row, self._column = csr.shape[0], row, column
+        self._value = torch.from_numpy(coo.data).to(dtype).to(device)[:, None]
+
+    def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
+        product = a.new_zeros(self._rows, a.shape[1])
+        return product.index_add_(0, self._row, self._value * a.index_select(0, self._column))
+
+
+def _operator(csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device) -> torch.Tensor | Gathered:
     if csr.shape[1] <= DENSE_UP_TO:
         return torch.tensor(csr.toarray(), dtype=dtype, device=device)
+    if device.type not in SPARSE_ON:
+        return Gathered(csr, dtype, device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse")  # torch warns that sparse CSR is in beta
         csr = scipy.sparse.csr_array(csr)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 import scipy.sparse
 import torch
 
+from peerdescent.distributed.device_transport import BatchedExchange, DirectBuffers, StagedChannel
 from peerdescent.distributed.exchange import Exchange, Traffic
+from peerdescent.distributed.gloo import GlooChannel
 from peerdescent.distributed.placement import ExchangePlan, Placement, all_agents_plan, neighbour_plan
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.mixing.matrix import AllAgents, Matrix
@@ -75,6 +78,8 @@ class BlockNetwork(MemoryNetwork):
     """The plan for the mean, which needs the rows of all agents."""
     traffic: Traffic = field(kw_only=True)
     """Counts what is sent here."""
+    transport: Literal["auto", "staged", "batched"] = field(default="auto", kw_only=True)
+    """How rows travel: as the device and the backend ask for, or, for tests, as devices do on the CPU."""
 
     def __post_init__(self) -> None:
         self._exchanges: list[Exchange] = []
@@ -84,18 +89,20 @@ class BlockNetwork(MemoryNetwork):
         """Create an exchange for rows like these, with all agents or with neighbours."""
         plan = self.others if all_agents else self.neighbours
         message_dtype = torch.bfloat16 if self.rounded and not all_agents else None
-        tag = self.group.tag()
+        tag, device_group = self.group.tag(), self.group.device_group
+        arguments = plan, like.shape[1], like.dtype, tag, message_dtype, self.traffic
+        on_device = like.device.type != "cpu"
+        if self.transport == "batched" or (on_device and device_group is not None):
+            group = device_group or self.group.p2p.torch_group
+            return BatchedExchange(*arguments, None, group, like.device, DirectBuffers)
         make = partial(
             Exchange,
-            plan,
-            like.shape[1],
-            like.dtype,
-            tag,
-            message_dtype,
-            self.traffic,
+            *arguments,
             torch_group=self.group.p2p.torch_group,
+            device=like.device,
+            channel=StagedChannel if on_device or self.transport == "staged" else GlooChannel,
         )
-        if shared_memory := self.group.shared_memory(tag):
+        if self.transport == "auto" and (shared_memory := self.group.shared_memory(tag)):
             shared: Exchange | None = None
             with suppress(OSError):  # not enough memory, which all processes must learn
                 shared = make(shared_memory=shared_memory)

@@ -12,19 +12,22 @@ from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import MemoryNetwork
+from peerdescent.optim.precision import state_dtype
 from peerdescent.training.added_updates import gradient_rate
 
 
 class Bucket:
     """Some parameters, moved into one row that a method updates in place; they become views of it.
 
+    In half precision they stay where they are and hold the row rounded: the state is in single precision.
+
     The messages of the next iteration leave at the end of `step`, unless they need its gradient.
 
     Args:
-        parameters: by name, of one dtype, on the CPU.
+        parameters: by name, of one dtype, on one device.
         algorithm: the method.
         network: this agent and its neighbours.
-        kernel: "auto", "compiled" or "plain".
+        kernel: "auto", "compiled", "torch" or "plain".
         communication_period: iterations from one exchange to the next.
     """
 
@@ -38,7 +41,9 @@ class Bucket:
     ) -> None:
         self.names, self.parameters, self.k = list(parameters), list(parameters.values()), 0
         self._shapes = [p.shape for p in self.parameters]
-        x = torch.cat([p.detach().reshape(-1) for p in self.parameters])[None]
+        dtype = self.parameters[0].dtype
+        self._rounded = dtype != state_dtype(dtype)
+        x = torch.cat([p.detach().reshape(-1) for p in self.parameters])[None].to(state_dtype(dtype))
         x = network.mean(x) if algorithm.common_start else x
         self.update = make_update(algorithm, initial_state(algorithm, x), network, kernel, 1, communication_period)
         self._gradients = self._pieces(self.update.gradient)
@@ -49,7 +54,9 @@ class Bucket:
         self.at_x = point.data_ptr() == self.update.state["x"].data_ptr()
         """Whether the gradient is wanted at x itself."""
         self._at = self.update.state["x"] if self.at_x else point.clone()
-        self._views = self._pieces(self._at)
+        self._exact = self._pieces(self._at)
+        self._views = [p.data for p in self.parameters] if self._rounded else self._exact
+        self._round()
         self.link()
 
     def link(self) -> None:
@@ -64,7 +71,7 @@ class Bucket:
             InputError: one is not; the message names it.
         """
         for name, parameter, view in zip(self.names, self.parameters, self._views, strict=True):
-            if not parameter.is_set_to(view):
+            if not shares_memory(parameter, view):
                 raise InputError(
                     f"{name} no longer shares memory with its optimizer, because it was replaced after the optimizer "
                     "was built, as model.to(), model.double() and vector_to_parameters() do: build the optimizer "
@@ -73,7 +80,7 @@ class Bucket:
 
     def memory(self) -> dict[str, list[torch.Tensor]]:
         """The state besides the parameters, as views in their shapes, by name."""
-        names = [name for name in self.update.state if name != "x" or not self.at_x]
+        names = [name for name in self.update.state if name != "x" or not self.at_x or self._rounded]
         return {name: self._pieces(self.update.state[name]) for name in names}
 
     def solution(self) -> list[torch.Tensor]:
@@ -113,6 +120,12 @@ class Bucket:
         point = self.update.begin(self.k)
         if point.data_ptr() != self._at.data_ptr():
             self._at.copy_(point)
+        self._round()
+
+    def _round(self) -> None:
+        """Write the row to parameters in half precision."""
+        if self._rounded:
+            torch._foreach_copy_(self._views, self._exact)
 
     def adopt(self) -> None:
         """Use the current values of parameters that were replaced, and link them again."""
@@ -123,10 +136,22 @@ class Bucket:
                     f"{name} is now {kinds[0]}, and its optimizer was built for {kinds[1]}: build a new optimizer in "
                     "all processes."
                 )
+        if self._rounded:
+            torch._foreach_copy_(self._exact, self.current())
         for parameter, view in zip(self.parameters, self._views, strict=True):
-            if not parameter.is_set_to(view):
+            if not shares_memory(parameter, view):
                 view.copy_(parameter.detach())
         self.link()
+
+    def current(self) -> list[torch.Tensor]:
+        """Copies of the parameters; in single precision where one in half precision is still the row, rounded."""
+        if not self._rounded:
+            return [p.detach().clone() for p in self.parameters]
+        pairs = zip(self.parameters, self._exact, strict=True)
+        return [
+            exact.clone() if torch.equal(p.detach(), exact.to(p.dtype)) else p.detach().to(exact.dtype)
+            for p, exact in pairs
+        ]
 
     def restart(self, k: int, memory: Mapping[str, Sequence[torch.Tensor]]) -> None:
         """Continue at iteration k from the current parameters and a saved memory."""
@@ -140,6 +165,14 @@ class Bucket:
     def _pieces(self, row: torch.Tensor) -> list[torch.Tensor]:
         sizes = [shape.numel() for shape in self._shapes]
         return [piece.view(shape) for piece, shape in zip(torch.split(row[0], sizes), self._shapes, strict=True)]
+
+
+def shares_memory(parameter: torch.Tensor, view: torch.Tensor) -> bool:
+    """Whether a parameter is the same view of the same memory; not every device can tell by itself."""
+    if parameter.device.type == "cpu" and view.device.type == "cpu":
+        return parameter.is_set_to(view)
+    kinds = [(t.device, t.dtype, t.data_ptr(), t.shape, t.stride()) for t in (parameter, view)]
+    return kinds[0] == kinds[1]
 
 
 def with_numbers(algorithm: Algorithm, numbers: dict[str, Any]) -> Algorithm:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import overload
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.amp.grad_scaler import GradScaler
 
@@ -28,7 +29,7 @@ class CollectiveOptimizer(torch.optim.Optimizer):
 
     _step_supports_amp_scaling = True  # a GradScaler then lets `step` decide whether to skip
 
-    def _prepare(self, graph: object) -> list[dict[str, torch.Tensor]]:
+    def _prepare(self, graph: object, group: dist.ProcessGroup | None) -> list[dict[str, torch.Tensor]]:
         """Read the graph, find the processes, and return each group's parameters to train, by name."""
         # Only through the scaler itself can processes agree on what it found, and on its scale.
         warnings.filterwarnings("ignore", "GradScaler is going to stop passing itself", FutureWarning)
@@ -39,7 +40,7 @@ class CollectiveOptimizer(torch.optim.Optimizer):
             raise InputError("no parameter requires a gradient: an optimizer needs at least one that does.")
         given = [named_parameters(number, group) for number, group in enumerate(self.param_groups)]
         self._frozen = {name: p for named in given for name, p in named.items() if not p.requires_grad}
-        self._peers = peers_of(self.graph)
+        self._peers = peers_of(self.graph, group)
         self._label = "" if self._peers is None else self._peers.next_label()
         return trained
 
@@ -164,7 +165,7 @@ class CollectiveOptimizer(torch.optim.Optimizer):
         own = [parameter.data for parameter, _ in solution]
         try:
             for (parameter, _), mean in zip(solution, means, strict=True):
-                parameter.data = mean
+                parameter.data = mean.to(parameter.dtype)
             for buffer, mean in zip(buffers, buffer_means, strict=True):
                 buffer.copy_(mean)
             yield

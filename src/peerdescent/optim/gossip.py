@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
 from peerdescent._util.validation import check_integer, described
 from peerdescent.algorithms import DSGD1
@@ -15,8 +17,9 @@ from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.outer import Outer
+from peerdescent.optim.precision import state_dtype
 from peerdescent.optim.row import ParameterRow
-from peerdescent.optim.setup import check_options
+from peerdescent.optim.setup import check_options, group_of
 
 ORDERS = ("adapt-then-combine", "combine-then-adapt")
 KEY = "gossip"
@@ -52,6 +55,8 @@ class Gossip(CollectiveOptimizer):
         mixing: the kind of W.
         message_dtype: "same", or "bf16" for half the bytes.
         start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0.
+        process_group: the processes of torch.distributed that are the agents, by rank; all by default.
+        mesh: a DeviceMesh of one dimension in their place.
 
     >>> model = torch.nn.Linear(2, 1)
     >>> opt = Gossip(torch.optim.AdamW(model.parameters(), lr=0.1), "complete:1", every=4, outer=Outer())
@@ -74,6 +79,8 @@ class Gossip(CollectiveOptimizer):
         mixing: str = "metropolis",
         message_dtype: str = "same",
         start: str = "independent",
+        process_group: dist.ProcessGroup | None = None,
+        mesh: DeviceMesh | None = None,
     ) -> None:
         check_options({"mixing": mixing, "message_dtype": message_dtype, "start": start})
         self.inner, self.every, self.order = _checked(inner), check_integer("every", every, 1), order
@@ -85,7 +92,7 @@ class Gossip(CollectiveOptimizer):
         if average_every is not None:
             check_integer("average_every", average_every, 1)
         self.__setstate__({})  # the hooks of torch's optimizers; groups and state are the inner one's
-        trained = self._prepare(graph)
+        trained = self._prepare(graph, group_of({"process_group": process_group, "mesh": mesh}))
         options: dict[str, Any] = {"every": every, "order": order, "outer": outer, "average_every": average_every}
         options |= {"mixing": mixing, "message_dtype": message_dtype}
         self._options = options
@@ -108,7 +115,11 @@ class Gossip(CollectiveOptimizer):
         for dtype in dict.fromkeys(p.dtype for p in parameters.values()):
             chosen = {name: p for name, p in parameters.items() if p.dtype == dtype}
             device = next(iter(chosen.values())).device
-            network = make_network(weights, dtype, device, message_dtype, self._peers, traffic=self._traffic)
+            if self._peers is not None:
+                self._peers.prepare_device(device)
+            exact = dtype == torch.bfloat16 and self.outer is None  # what is sent has no more digits
+            sent_as = "bf16" if exact else message_dtype
+            network = make_network(weights, state_dtype(dtype), device, sent_as, self._peers, traffic=self._traffic)
             rows.append(ParameterRow(chosen, network))
         return rows
 

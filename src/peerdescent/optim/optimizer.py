@@ -16,7 +16,8 @@ from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.collective import CollectiveOptimizer
-from peerdescent.optim.setup import STARTS, Options, check_options, check_weight_decay
+from peerdescent.optim.precision import restore_precision, state_dtype
+from peerdescent.optim.setup import STARTS, Options, check_options, check_weight_decay, group_of
 from peerdescent.training.added_updates import gradient_rate
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
@@ -36,7 +37,7 @@ class Decentralized(CollectiveOptimizer):
     did what.
 
     Args:
-        params: parameters or parameter groups; those to train have one dtype per group and are on the CPU.
+        params: parameters or parameter groups; those to train have one dtype per group and are on one device.
         graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
         algorithm: the method.
         **options: see `Options`.
@@ -60,7 +61,7 @@ class Decentralized(CollectiveOptimizer):
         super().__init__(params, {"weight_decay": options.get("weight_decay") or 0.0, **known})
         for group in self.param_groups:
             check_weight_decay(group)
-        trained = self._prepare(graph)
+        trained = self._prepare(graph, group_of(options))
         with self._call(f"{type(self).__name__}(...)"):
             self._set_up(trained, options)
         self._expose_state()
@@ -87,7 +88,11 @@ class Decentralized(CollectiveOptimizer):
     ) -> Bucket:
         one = next(iter(parameters.values()))
         message_dtype = options.get("message_dtype", "same")
-        network = make_network(weights, one.dtype, one.device, message_dtype, self._peers, traffic=self._traffic)
+        if self._peers is not None:
+            self._peers.prepare_device(one.device)
+        network = make_network(
+            weights, state_dtype(one.dtype), one.device, message_dtype, self._peers, traffic=self._traffic
+        )
         kernel, period = options.get("kernel", "auto"), options.get("communication_period", 1)
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
@@ -122,7 +127,7 @@ class Decentralized(CollectiveOptimizer):
     @torch.no_grad()
     def restart(self) -> None:
         """Use the current parameters as x and send them again; call it in all processes together."""
-        current = [[p.detach().clone() for p in bucket.parameters] for bucket in self._buckets]
+        current = [bucket.current() for bucket in self._buckets]
         for bucket in self._buckets:
             bucket.adopt()
         with self._call("restart()"):
@@ -136,6 +141,7 @@ class Decentralized(CollectiveOptimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a saved optimizer; load the model first, and both in all processes together."""
         super().load_state_dict(state_dict)
+        restore_precision(self, state_dict)
         with torch.no_grad():
             for bucket in self._buckets:
                 bucket.adopt()

@@ -29,7 +29,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
-from peerdescent.distributed.gloo import WAIT_TIMEOUT, reason_of
+from peerdescent.distributed.device_transport import device_backend
+from peerdescent.distributed.gloo import WAIT_TIMEOUT, global_rank, reason_of
 from peerdescent.distributed.p2p import PointToPoint
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.distributed.signed_store import SignedStore
@@ -52,17 +53,23 @@ FAILURE = "failure"
 
 
 class Peers(ProcessGroup):
-    """This process among those of torch's default process group; made in all of them together."""
+    """This process among those of a process group of torch; made in all of them together.
 
-    def __init__(self) -> None:
+    Args:
+        given: the user's process group, by default torch's default one; ranks are counted within it.
+    """
+
+    def __init__(self, given: dist.ProcessGroup | None = None) -> None:
         before = open_sockets()
-        self._torch_group = dist.new_group(backend="gloo")
+        self._ranks = None if given is None else dist.get_process_group_ranks(given)
+        self._backends = dist.get_backend_config(given)
+        self._torch_group = self._new_group("gloo")
         opened = open_sockets() - before
         token = torch.tensor([secrets.randbits(62)])  # not torch's generator, whose numbers are the user's
-        dist.broadcast(token, 0, group=self._torch_group)
+        dist.broadcast(token, global_rank(0, self._torch_group), group=self._torch_group)
         # A store may outlive a process group, so the keys of each group have their own prefix.
         store = PrefixStore(f"peerdescent/{token.item()}", dist.distributed_c10d._get_default_store())
-        rank, size = dist.get_rank(), dist.get_world_size()
+        rank, size = dist.get_rank(given), dist.get_world_size(given)
         store.set(f"host/{rank}", socket.gethostname())
         hosts = [store.get(f"host/{peer}").decode() for peer in range(size)]
         super().__init__(rank, size, SignedStore(store), hosts)
@@ -82,6 +89,18 @@ class Peers(ProcessGroup):
         self._thread = threading.Thread(target=self._watch, args=(world,), daemon=True, name="peerdescent-optim")
         self._thread.start()
         atexit.register(self._exit)
+
+    def _new_group(self, backend: str) -> dist.ProcessGroup:
+        """A group of the same processes; for a part of all processes, only these call it."""
+        part = self._ranks is not None
+        made: dist.ProcessGroup = dist.new_group(self._ranks, backend=backend, use_local_synchronization=part)
+        return made
+
+    def prepare_device(self, device: torch.device) -> None:
+        """Send rows of this device with its own backend, such as NCCL, if the user's group has one; all call this."""
+        backend = "" if device.type == "cpu" else device_backend(device.type, self._backends)
+        if backend not in ("", "gloo") and self.device_group is None:
+            self.device_group = self._new_group(backend)
 
     @contextlib.contextmanager
     def call(self, name: str) -> Iterator[None]:
@@ -123,20 +142,24 @@ class Peers(ProcessGroup):
         """Reduce a contiguous tensor over all processes, in place."""
         options = dist.AllreduceOptions()
         options.reduceOp, options.timeout = dist.ReduceOp(operation), WAIT_TIMEOUT
+        host = tensor.cpu()  # the tensor itself, unless it is on a device
         try:
-            with _released(tensor):
-                self._torch_group.allreduce([tensor], options).wait(WAIT_TIMEOUT)
+            with _released(host):
+                self._torch_group.allreduce([host], options).wait(WAIT_TIMEOUT)
         except RuntimeError as error:
             raise PeerLostError({}, reason_of(error)) from error
-        return tensor
+        return tensor if host is tensor else tensor.copy_(host)
 
     def broadcast(self, tensor: torch.Tensor) -> None:
         """Replace a tensor by that of rank 0."""
+        host = tensor.cpu()
         try:
-            with _released(tensor):
-                dist.broadcast(tensor, 0, group=self._torch_group)
+            with _released(host):
+                dist.broadcast(host, global_rank(0, self._torch_group), group=self._torch_group)
         except RuntimeError as error:
             raise PeerLostError({0: reason_of(error)}) from error
+        if host is not tensor:
+            tensor.copy_(host)
 
     def _watch(self, world: weakref.ref[dist.ProcessGroup]) -> None:
         """The thread: look after calls that take long, as long as torch's process group exists."""
@@ -292,12 +315,13 @@ def barrier_frame(thread_id: int) -> int:
 
 
 _known: weakref.WeakKeyDictionary[dist.ProcessGroup, Peers] = weakref.WeakKeyDictionary()
-"""One for each of torch's default process groups: tags and calls are counted over all optimizers."""
+"""One for each process group of torch: tags and calls are counted over all its optimizers."""
 
 
-def default_peers() -> Peers:
-    """The processes of torch's default process group, which the user has initialized."""
+def peers_in(given: dist.ProcessGroup | None = None) -> Peers:
+    """The processes of a process group, by default of torch's default one, which the user has initialized."""
     world = dist.distributed_c10d._get_default_group()
-    if world not in _known:
-        _known[world] = Peers()
-    return _known[world]
+    key = given or world
+    if key not in _known:
+        _known[key] = Peers(None if key is world else given)
+    return _known[key]

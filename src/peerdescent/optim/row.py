@@ -8,13 +8,16 @@ import torch
 
 from peerdescent.errors import InputError
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
+from peerdescent.optim.precision import state_dtype
 
 
 class ParameterRow:
     """Some parameters, which stay where they are, and the exchange of a row of their size.
 
+    Rows of parameters in half precision are in single precision.
+
     Args:
-        parameters: by name, of one dtype, on the CPU.
+        parameters: by name, of one dtype, on one device.
         network: this agent and its neighbours.
     """
 
@@ -29,7 +32,8 @@ class ParameterRow:
 
     def values(self) -> torch.Tensor:
         """A copy of the parameters as a row, 1×p."""
-        return torch.cat([p.detach().reshape(-1) for p in self.parameters])[None]
+        row = torch.cat([p.detach().reshape(-1) for p in self.parameters])[None]
+        return row.to(state_dtype(row.dtype))
 
     def assign(self, row: torch.Tensor) -> None:
         """Set the parameters to a row."""
@@ -57,7 +61,7 @@ class ParameterRow:
         self.wait()
         self.sent = False
         if self._exchange is None:  # a single agent
-            return torch.zeros((1, 1), dtype=self.parameters[0].dtype)
+            return torch.zeros_like(self.values()[:, :1])
         return self.network.disagreement_matrix @ self._exchange.rows
 
     def check(self) -> None:

@@ -8,11 +8,13 @@ from typing import Any, TypedDict
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
 from peerdescent._util.schema import checked, settings_of
+from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
-from peerdescent.optim.peers import Peers, default_peers
+from peerdescent.optim.peers import Peers, peers_in
 from peerdescent.training.settings import Settings
 
 STARTS = ("independent", "shared")
@@ -26,7 +28,9 @@ class Options(TypedDict, total=False):
     message_dtype: "same", or "bf16" for half the bytes ("same").
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
-    kernel: "auto", "compiled" or "plain" ("auto").
+    process_group: the processes of torch.distributed that are the agents, by rank (all).
+    mesh: a DeviceMesh of one dimension in their place, such as mesh["replicate"].
+    kernel: "auto", "compiled", "torch" or "plain" ("auto").
     weight_decay: λ, which a parameter group may set for itself (0).
     decay: "coupled" adds λ·parameter to the gradient, as torch.optim.SGD does; "decoupled" subtracts lr·λ·x after the
         step, as AdamW does ("coupled").
@@ -38,6 +42,8 @@ class Options(TypedDict, total=False):
     message_dtype: str
     start: str
     kernel: str
+    process_group: dist.ProcessGroup | None
+    mesh: DeviceMesh | None
     weight_decay: float
     decay: str
 
@@ -75,13 +81,16 @@ def trained_parameters(number: int, group: dict[str, Any]) -> dict[str, torch.Te
     """The parameters of a group that require a gradient.
 
     Raises:
-        InputError: they do not have one floating-point dtype, or are not on the CPU.
+        InputError: they do not have one floating-point dtype, or are not on one device.
     """
     trained = {name: p for name, p in named_parameters(number, group).items() if p.requires_grad}
-    kinds = {(str(p.dtype), p.device.type) for p in trained.values()}
-    if len(kinds) > 1 or any(p.device.type != "cpu" or not p.is_floating_point() for p in trained.values()):
+    kinds = {(str(p.dtype), str(p.device)) for p in trained.values()}
+    if len(kinds) > 1 or any(p.is_meta or not p.is_floating_point() for p in trained.values()):
         found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
-        raise InputError(f"a parameter group holds {found}: expected one floating-point dtype, on the CPU.")
+        raise InputError(f"a parameter group holds {found}: expected one floating-point dtype, on one device.")
+    for name, parameter in trained.items():
+        if hasattr(parameter, "to_local"):
+            raise InputError(f"{name} is a DTensor, sharded over a device mesh: give the optimizer whole parameters.")
     return trained
 
 
@@ -96,17 +105,44 @@ def facts(
         size = f"{len(tensors)} tensors with {sum(t.numel() for t in tensors)} values"
         shapes = zlib.crc32(repr([(tuple(t.shape), str(t.dtype)) for t in tensors]).encode())
         known[f"trainable parameters of group {number}"] = f"{size}, shapes {shapes:08x}"
-    return known | {f"option {name}": str(value) for name, value in options.items()}
+    shared = {name: value for name, value in options.items() if name not in ("process_group", "mesh")}
+    return known | {f"option {name}": str(value) for name, value in shared.items()}
 
 
-def peers_of(graph: Graph) -> Peers | None:
-    """The processes of torch.distributed; None for a single agent."""
+def group_of(options: Options) -> dist.ProcessGroup | None:
+    """The process group that the options name; None for the default one.
+
+    Raises:
+        InputError: this process is not in it, or it is none.
+    """
+    given, mesh = options.get("process_group"), options.get("mesh")
+    if given is not None and mesh is not None:
+        raise InputError("process_group and mesh are both given: an optimizer takes one of them.")
+    if mesh is not None:
+        if not isinstance(mesh, DeviceMesh):
+            raise InputError(f"mesh is {described(mesh)}: expected a torch.distributed DeviceMesh.")
+        if mesh.ndim != 1:
+            names = mesh.mesh_dim_names or ("replicate",)
+            raise InputError(
+                f"mesh has {mesh.ndim} dimensions: give the one along which the agents are, such as mesh[{names[0]!r}]."
+            )
+        return mesh.get_group()
+    not_a_member: object = dist.GroupMember.NON_GROUP_MEMBER
+    if given is not_a_member:
+        raise InputError("this process is not in process_group: make the optimizer in the processes of the group only.")
+    if given is not None and not isinstance(given, dist.ProcessGroup):
+        raise InputError(f"process_group is {described(given)}: expected a ProcessGroup of torch.distributed.")
+    return given
+
+
+def peers_of(graph: Graph, group: dist.ProcessGroup | None = None) -> Peers | None:
+    """The processes of torch.distributed, or those of a group; None for a single agent."""
     started = dist.is_available() and dist.is_initialized()
-    size = dist.get_world_size() if started else 1
+    size = dist.get_world_size(group) if started else 1
     if size != graph.n:
         hint = "" if started else ": call torch.distributed.init_process_group first"
         raise InputError(
             f"the graph has {graph.n} agents and there {'is 1 process' if size == 1 else f'are {size} processes'}; "
             f"an optimizer needs one process per agent{hint}."
         )
-    return default_peers() if size > 1 else None
+    return peers_in(group) if size > 1 else None

@@ -107,10 +107,13 @@ class SeededOracle:
 
 def _generators(device: torch.device) -> list[torch.Generator]:
     """The generators that operations on a device and on the CPU draw from."""
-    if device.type != "cuda":
+    if device.type == "cpu":
         return [torch.default_generator]
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return [torch.default_generator, torch.cuda.default_generators[index]]
+    if device.type == "mps":
+        return [torch.default_generator, torch.mps._get_default_mps_generator()]
+    module = torch.get_device_module(device)
+    index = module.current_device() if device.index is None else device.index
+    return [torch.default_generator, *getattr(module, "default_generators", ())[index : index + 1]]
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -84,15 +84,15 @@ class Supervised(AgentBuffers):
     def _fresh(self, seed: int, agent: int) -> nn.Module:
         """Return the module with new parameters for one agent."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
-            return copy.deepcopy(self._pristine).apply(_reset)
+            torch.default_generator.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
+            return copy.deepcopy(self._pristine).cpu().apply(_reset)  # the same numbers whatever the device
 
     def initial_buffers(self, seed: int) -> Buffers:
         """Return the buffers of the module for all agents, or those of each agent's new module."""
         if self.start_kind != "independent" or not self.changing:
             return super().initial_buffers(seed)
         fresh = [dict(self._fresh(seed, agent).named_buffers()) for agent in range(self.agents)]
-        return {name: torch.stack([buffers[name] for buffers in fresh]) for name in self.changing}
+        return {name: torch.stack([buffers[name] for buffers in fresh]).to(self.device) for name in self.changing}
 
     def preferred_strategy(self) -> tuple[str, str]:
         """Return "loop" for convolutions and for modules that vmap cannot run, otherwise "stacked".

@@ -14,6 +14,7 @@ from peerdescent.problems import Problem
 from peerdescent.problems.scores import Metrics
 from peerdescent.runs.metrics import Row
 from peerdescent.training.added_updates import EMA
+from peerdescent.training.devices import in_double
 
 TOLERANCE = {torch.float64: 1e-9}
 SINGLE_TOLERANCE = 1e-3
@@ -28,7 +29,7 @@ def consensus_error(x: torch.Tensor) -> float:
     >>> consensus_error(torch.tensor([[0.0], [2.0]]))
     1.0
     """
-    x = x.double()
+    x = in_double(x)
     return float((x - x.mean(dim=0)).square().sum() / len(x))
 
 
@@ -47,7 +48,7 @@ def evaluate(problem_at: Callable[[torch.Tensor], Problem], state: State, metric
     return {
         **evaluate_point(problem, mean, metrics),
         "consensus_error": consensus_error(state["x"]),
-        "gradient_norm": float(problem.gradient(mean).double().norm()),
+        "gradient_norm": float(in_double(problem.gradient(mean)).norm()),
         **{f"ema_{name}": value for name, value in measured.items()},
     }
 

@@ -8,6 +8,7 @@ import torch
 
 from peerdescent.errors import InputError
 from peerdescent.problems import Problem
+from peerdescent.training.devices import synchronize
 from peerdescent.training.settings import Settings
 
 ROUNDS = 3
@@ -50,5 +51,6 @@ def _measure(problem: Problem, points: torch.Tensor, batch_size: int | None, str
     for k in range(ROUNDS + 1):
         begin = time.perf_counter()
         oracle(points, k, out)
+        synchronize(points.device)
         times.append(time.perf_counter() - begin)
     return min(times[-ROUNDS:])

@@ -18,7 +18,7 @@ from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed.faults import NO_FAULTS, Faults, inject
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.errors import DivergedError, InputError, PeerLostError
+from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
@@ -29,6 +29,7 @@ from peerdescent.training.added_updates import EMA, check_additions, with_additi
 from peerdescent.training.buffers import at_mean, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
+from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
 from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
 from peerdescent.training.gradient_processing import processed
@@ -60,8 +61,7 @@ class Run:
         check_for_machine("threads", plan.settings.threads or 1)
         seconds_between()  # wrong input is found before anything is written
         device, dtype = plan.settings.place()
-        if group.size > 1 and device.type != "cpu":
-            raise InputError(f"device = {plan.settings.device!r}: agents in several processes live on the cpu.")
+        device = process_device(device, group)
         check_additions(plan.algorithm, plan.settings)
         self.plan, self.settings, self.group, self.faults = plan, plan.settings, group, faults
         self.problem, self.graph, self.algorithm = plan.problem.to(device, dtype), plan.graph, plan.algorithm
@@ -258,6 +258,7 @@ class Run:
                     self.k, now = k + 1, time.perf_counter()
                     self.seconds, begin = self.seconds + now - begin, now
                     self.stopping.stop_if_requested(self)
+            synchronize(self.state["x"].device)
             self.seconds += time.perf_counter() - begin
             self.k = chunk.stop
             self.recovery.keep(self.k, self.kept_state())

@@ -83,12 +83,12 @@ class Settings(Schema, frozen=True, kw_only=True):
         Literal["same", "bf16"],
         about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
     ] = "same"
-    device: Annotated[str, about("Where the tensors are: cpu, cuda, …", "DEVICE", COMPUTE)] = "cpu"
+    device: Annotated[str, about("Where the tensors are: cpu, cuda, cuda:1, mps, xpu, …", "DEVICE", COMPUTE)] = "cpu"
     dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
     threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=MOST_THREADS)] = 1
     kernel: Annotated[
-        Literal["auto", "compiled", "plain"],
-        about("The update: one fused C pass, or plain PyTorch; auto compiles where it can.", panel=COMPUTE),
+        Literal["auto", "compiled", "torch", "plain"],
+        about("The update: one fused C pass, torch.compile, or plain PyTorch; auto: C on the CPU.", panel=COMPUTE),
     ] = "auto"
     gradients: Annotated[
         Literal["auto", "stacked", "loop", "measure"],
