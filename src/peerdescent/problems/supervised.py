@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.func import grad, vmap
+from torch.func import functional_call, grad, vmap
 from torch.nn.modules.conv import _ConvNd
 
 from peerdescent._util.validation import check_choice
@@ -22,7 +22,7 @@ from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle
 from peerdescent.problems.given_data import Data, TestData, as_shards, as_test, check_evaluated
 from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
-from peerdescent.problems.module_calls import outputs_of
+from peerdescent.problems.module_inputs import arguments
 from peerdescent.problems.module_randomness import (
     EVALUATION_SEED,
     SeededOracle,
@@ -149,7 +149,7 @@ class Supervised(Sampled):
         return self._value(self.unflatten(x), inputs, targets)
 
     def _value(self, parameters: dict[str, torch.Tensor], inputs: Tree, targets: Tree) -> torch.Tensor:
-        return self.loss_function(outputs_of(self._module, parameters, inputs), targets)
+        return self.loss_function(functional_call(self._module, parameters, *arguments(inputs)), targets)
 
     def check_request(self, batch_size: int | None, strategy: str) -> None:
         """Refuse stacked gradients of a module that draws: its draws would depend on which agents are together."""
@@ -230,7 +230,7 @@ class Supervised(Sampled):
             for inputs, labels in self.test_chunks():
                 if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
                     return None
-                outputs = outputs_of(self._module, self.unflatten(x), inputs)
+                outputs = functional_call(self._module, self.unflatten(x), *arguments(inputs))
                 if not isinstance(outputs, torch.Tensor):
                     return None
                 right, total = right + int((outputs.argmax(dim=1) == labels).sum()), total + len(labels)
