@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import torch
@@ -19,6 +19,7 @@ from peerdescent.problems.given_data import TestData
 from peerdescent.problems.scores import Metrics, Scores, rows_of
 
 Batches = Sequence[Tree] | Tree
+GradientFunction = Callable[[torch.Tensor, Tree, Tree, torch.Tensor], None]
 
 
 class Sampled(Problem):
@@ -101,6 +102,10 @@ class Sampled(Problem):
         for i in range(len(points)):
             self.stacked_gradient(points[i : i + 1], inputs[i][None], targets[i][None], out[i : i + 1])
 
+    def gradient_function(self, strategy: str) -> GradientFunction:
+        """Return the function of a strategy."""
+        return self.stacked_gradient if strategy == "stacked" else self.looped_gradient
+
     def preferred_strategy(self) -> tuple[str, str]:
         """Return "stacked" if its gradient is written by hand.
 
@@ -118,9 +123,9 @@ class Sampled(Problem):
         if 0 in agents and self.batch_size not in (None, batch_size):  # one process of the run warns
             _warn_of_batch_size(self.batch_size, batch_size)
         numbers = [self.number(agent) for agent in range(self.agents)]
-        draw = Draw(batch_size, seed, replacement, agents, numbers, strategy == "stacked")
+        draw = Draw(batch_size, seed, replacement, agents, numbers, strategy != "loop")
         batches = self.data.batches(draw)
-        gradient = self.stacked_gradient if draw.stacked and batches.stacked else self.looped_gradient
+        gradient = self.gradient_function(strategy) if batches.stacked else self.looped_gradient
         batch = batches.of
 
         def compute(points: torch.Tensor, k: int, out: torch.Tensor) -> None:
