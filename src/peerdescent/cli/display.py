@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from peerdescent._util.numbers import jsonable
 from peerdescent.errors import InputError
@@ -37,8 +45,15 @@ class Display:
         """One line."""
         self.console.print(text)
 
-    def introduce(self, experiment: Experiment, plans: Sequence[Plan], strict: bool) -> None:
-        """What is run and where, and whether theory predicts that it is stable.
+    def fetch_data(self, experiment: Experiment) -> None:
+        """Fetch the data of the experiment once, before workers want them."""
+        if experiment.problem == "mnist-cnn":
+            from peerdescent.data.fetch import fetch
+
+            fetch("mnist", announce=self.print)
+
+    def introduce(self, experiment: Experiment, plans: Sequence[Plan], strict: bool, brief: bool = False) -> None:
+        """What is run and where, and whether theory predicts that it is stable; if brief, only where it is not.
 
         Raises:
             InputError: with `strict`, a method is unstable or does not settle.
@@ -49,7 +64,8 @@ class Display:
         for plan in plans:
             sentence = plan.prediction.sentence(plan.name)
             if plan.prediction.settles is not False:
-                self.print(sentence)
+                if not brief:
+                    self.print(sentence)
             elif strict:
                 raise InputError(f"{sentence}.")
             else:
@@ -60,6 +76,14 @@ class Display:
         """While it lasts, progress bars are shown."""
         with self._bars:
             yield
+
+    @contextmanager
+    def runs_progress(self) -> Iterator[Progress]:
+        """While it lasts, one line shows how far many runs are together."""
+        text, state = TextColumn("{task.description:<5}"), TextColumn("{task.fields[state]}")
+        columns = (text, BarColumn(), TaskProgressColumn(), state, TimeRemainingColumn(compact=True))
+        with Progress(*columns, console=self.console, disable=self.silent) as bar:
+            yield bar
 
     def callbacks_for(self, name: str) -> Sequence[Callback]:
         """A progress bar for one method."""
