@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +14,7 @@ from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
 from peerdescent.runs.metrics import Metrics, Row
+from peerdescent.training.export import agent_row, check_target, tensors_of, write_tensors
 from peerdescent.training.settings import Settings
 
 
@@ -59,3 +61,14 @@ class Result:
         """The last evaluation, without the agents' own numbers."""
         last = self.metrics[-1] if len(self.metrics) else {}
         return {key: value for key, value in last.items() if not key.startswith("agent_")}
+
+    def export(self, path: str | os.PathLike[str], agent: int | None = None, overwrite: bool = False) -> list[str]:
+        """Write the averaged model, or that of one agent, as a safetensors file; returns the names of its tensors.
+
+        Read it with `module.load_state_dict(safetensors.torch.load_file(path))`. A problem without a module gives one
+        vector, `x`.
+        """
+        file = check_target(path, overwrite)
+        tensors = tensors_of(self.problem, agent_row(self.x, agent, self.lost))
+        write_tensors(tensors, file, problem=self.problem.name, agent="mean" if agent is None else str(agent))
+        return list(tensors)
