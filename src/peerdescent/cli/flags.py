@@ -101,6 +101,15 @@ Jobs = Annotated[
     int | None,
     typer.Option(metavar="N", help="Runs side by side; all processors unless given.", rich_help_panel=SWEEP),
 ]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="csv|tensorboard|wandb",
+        help="Also write the numbers for other tools: metrics.csv, tensorboard/ or wandb/ in the run folder (offline "
+        "unless WANDB_MODE says online). May be given several times; a resumed run goes on with those it had.",
+        rich_help_panel=RECORDS,
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option("--strict", help="Refuse a method that is unstable or does not settle.", rich_help_panel=OUTPUT),
@@ -122,6 +131,19 @@ def record_flags(
 
 def process_flags(workers: Workers = 1, on_loss: OnLoss = "stop", kill: Kill = None, stall: Stall = None) -> None:
     """The flags of commands that run agents in several processes."""
+
+
+def log_flags(log: Log = None) -> None:
+    """The flag of commands that log."""
+
+
+def loggers_from(given: dict[str, Any]) -> tuple[str, ...]:
+    """The loggers that were asked for; one whose package is missing is refused before anything is run."""
+    from peerdescent import loggers
+
+    names = loggers.check_names(given["log"] or ())
+    loggers.make(names)
+    return names
 
 
 def sweep_flags(seeds: Seeds = None, jobs: Jobs = None) -> None:

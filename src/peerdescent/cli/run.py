@@ -10,13 +10,14 @@ from peerdescent.cli import flags, sweep
 from peerdescent.cli.stopping import explained, resume_command
 from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.errors import InputError
+from peerdescent.loggers import check_names
 
 if TYPE_CHECKING:
     from peerdescent.experiments.schema import Experiment
     from peerdescent.experiments.sweep import Sweep
 
 
-@flags.with_flags(flags.record_flags, flags.process_flags, flags.sweep_flags)
+@flags.with_flags(flags.record_flags, flags.process_flags, flags.sweep_flags, flags.log_flags)
 def run(**given: Any) -> None:
     """Run one method and keep its records.
 
@@ -37,7 +38,7 @@ def run(**given: Any) -> None:
     _execute(given, together=False)
 
 
-@flags.with_flags(flags.record_flags, flags.process_flags, flags.sweep_flags)
+@flags.with_flags(flags.record_flags, flags.process_flags, flags.sweep_flags, flags.log_flags)
 def compare(**given: Any) -> None:
     """Run several methods under equal conditions: one table, one figure.
 
@@ -59,6 +60,7 @@ def compare(**given: Any) -> None:
 def _execute(given: dict[str, Any], together: bool) -> None:
     """Execute what the flags ask for, showing how it goes; raises if every method diverged."""
     flags.silence(given["quiet"])
+    check_names(given["log"] or ())
     # Wrong flags are reported before torch is imported, but under torchrun by rank 0 alone.
     early = None if under_torchrun() else _requested(given, together)
     if early is not None and early[1]:
@@ -69,7 +71,7 @@ def _execute(given: dict[str, Any], together: bool) -> None:
     from peerdescent.experiments.run import RunOptions, execute
 
     faults = {"on_loss": given["on_loss"], "kill": tuple(given["kill"] or ()), "stall": tuple(given["stall"] or ())}
-    records = {"resume": given["resume"], "overwrite": given["overwrite"]}
+    records = {"resume": given["resume"], "overwrite": given["overwrite"], "log": flags.loggers_from(given)}
     options = RunOptions(flags.folder_from(given), **records, workers=given["workers"], **faults)
     with torchrun() as group:
         experiment, swept = early or _requested(given, together)

@@ -85,7 +85,7 @@ def train_part(part: SweepPart, folder: Path, progress: Callable[[int], None]) -
     """One run of a sweep, as `run` makes it; a module's function, so that workers find it."""
     (plan,) = resolve(part.experiment)
     plan.check_memory()
-    run_one(plan, folder, RunOptions(resume=True), [pool.Report(progress)])
+    run_one(plan, folder, RunOptions(resume=True, log=part.log), [pool.Report(progress)])
 
 
 @contextlib.contextmanager

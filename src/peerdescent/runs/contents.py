@@ -17,6 +17,7 @@ from peerdescent._util import toml
 from peerdescent._util.files import FULL_DISK, is_temporary, make_folder, read_file, read_text, remove_temporary_files
 from peerdescent.errors import InputError, RecordError
 from peerdescent.runs.lock import LOCK, FolderLock, held_by, is_locked
+from peerdescent.runs.log_files import CSV_FILE, remove_logs
 
 ENVIRONMENT = "environment.json"
 """The first file to be written; it identifies a run folder, since other programs may write an experiment.toml too."""
@@ -26,7 +27,7 @@ CHECKPOINTS, FIGURES = "checkpoints", "figures"
 MANIFEST = "manifest.json"
 CHECKPOINT_NAME = re.compile(r"\d{12}(\.safetensors)?")
 PART_NAME = re.compile(r"agents-(\d+)-(\d+)\.safetensors")
-_FILES = ("table.md", "table.csv", METRICS, EXPERIMENT)
+_FILES = ("table.md", "table.csv", CSV_FILE, METRICS, EXPERIMENT)
 _FILES_OF_A_TUNING = ("tuned.toml", "results.json", "README.md", "trials.jsonl")
 _FIGURES = tuple(f"{name}.{kind}" for name in ("comparison", "topology", "tuned", "sweep") for kind in ("png", "pdf"))
 _RUNS_OF_A_TUNING = ("trials", "own", "tuned")
@@ -120,6 +121,7 @@ def _clear(folder: Path) -> None:
     """Remove the files of one run; killed half way, it can still be overwritten, or resumed from what is left."""
     _unlink(folder / SUMMARY)
     remove_checkpoints(folder)
+    remove_logs(folder)
     tuning = _FILES_OF_A_TUNING if os.path.lexists(folder / TUNING) else ()
     _unlink(*(folder / name for name in (*tuning, *_FILES)))
     if not (folder / FIGURES).is_symlink():
