@@ -14,7 +14,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -25,10 +24,9 @@ from peerdescent.errors import InputError
 from peerdescent.experiments import run as running
 from peerdescent.experiments.run import Outcome
 from peerdescent.experiments.schema import Experiment
-from peerdescent.runs.metrics import Row
 from peerdescent.training.callbacks import Callback
-from peerdescent.training.loop import Run
 from peerdescent.training.plan import Plan
+from peerdescent.training.progress import ProgressBar
 
 
 class Display:
@@ -102,31 +100,6 @@ class Display:
         if (figure := out / "figures" / "comparison.png").is_file():
             self.print(f"figure: {figure}")
         self.print(f"run folder: {out}")
-
-
-class ProgressBar(Callback):
-    """One method's line in the progress display."""
-
-    def __init__(self, bars: Progress, name: str) -> None:
-        self._bars, self._name = bars, name
-        self._task: TaskID | None = None
-
-    def on_start(self, run: Run) -> None:
-        """Show the line; a resumed run starts where it was."""
-        if self._task is None:
-            self._task = self._bars.add_task(self._name, total=run.settings.iterations, state="")
-        self._bars.update(self._task, completed=run.k)
-
-    def on_progress(self, run: Run) -> None:
-        """Move it."""
-        if self._task is not None:
-            self._bars.update(self._task, completed=run.k)
-
-    def on_evaluation(self, run: Run, row: Row) -> None:
-        """Show the last loss and accuracy."""
-        accuracy = "" if row["accuracy"] is None else f"  accuracy {100 * row['accuracy']:.2f} %"
-        if self._task is not None:
-            self._bars.update(self._task, completed=run.k, state=f"loss {row['loss']:.4g}{accuracy}")
 
 
 def _heading(experiment: Experiment, plan: Plan) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms.describe import name_of
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
@@ -16,6 +18,9 @@ from peerdescent.problems import Problem
 from peerdescent.runs.metrics import Metrics, Row
 from peerdescent.training.export import agent_row, check_target, tensors_of, write_tensors
 from peerdescent.training.settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass
@@ -72,3 +77,20 @@ class Result:
         tensors = tensors_of(self.problem, agent_row(self.x, agent, self.lost))
         write_tensors(tensors, file, problem=self.problem.name, agent="mean" if agent is None else str(agent))
         return list(tensors)
+
+    @property
+    def name(self) -> str:
+        """What tables and figures call the method."""
+        return name_of(self.algorithm)
+
+    def plot(self, title: str = "") -> Figure:
+        """Risk, accuracy and consensus error against iterations, bytes sent and time, as a matplotlib figure."""
+        from peerdescent.report.figures import comparison
+
+        return comparison({self.name: self.metrics}, title)
+
+    def _repr_html_(self) -> str:
+        from peerdescent.report.notebook import facts_of, result_html
+
+        where = f"{self.name} on {self.problem.name}, {self.graph}"
+        return result_html(where, facts_of(self.summary(), self.settings.iterations), self.metrics, self.notes)
