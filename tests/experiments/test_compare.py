@@ -71,6 +71,12 @@ def test_records_can_be_resumed_in_python_and_read_by_the_command(peerdescent_: 
     said = peerdescent_("report", "s")
     assert said.code == 0, said
     assert len(first) == 2
+    before = (here / "s/sweep.toml").read_bytes()
+    with pytest.raises(InputError, match="holds another run"):
+        compare("quadratic", "ring:4", ["d2"], **sweep, resume=True, batch_size=3, **RUN)
+    with pytest.raises(InputError, match=r"sweep\.toml"):
+        compare("quadratic", "ring:4", ["d2"], out=here / "s", resume=True, **RUN)
+    assert (here / "s/sweep.toml").read_bytes() == before
     compare("quadratic", "ring:4", ["dsgd"], out=here / "s", overwrite=True, **RUN)
     assert {path.name for path in (here / "s").iterdir() if path.is_dir()} == {"d-sgd-1"}
 

@@ -29,7 +29,7 @@ from peerdescent.experiments.schema import PROBLEM, Experiment
 from peerdescent.experiments.sweep import SWEEP_KEY, Grid, Sweep, as_grid, as_seeds
 from peerdescent.experiments.sweep_parts import Point, axes_of, check_count, place, points
 from peerdescent.problems import Problem
-from peerdescent.runs.contents import COMPARISON, SWEEP, prepare_folder
+from peerdescent.runs.contents import COMPARISON, EXPERIMENT, SWEEP, TUNING, prepare_folder
 from peerdescent.runs.folder import write_environment
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.plan import MADE_IN_PYTHON, Plan, make_plan
@@ -202,9 +202,20 @@ def _records(
         return
     folder = Path(out)
     with prepare_folder(folder, resume, overwrite):
-        write_environment(folder)
-        write_atomically(folder / (SWEEP if sweep else COMPARISON), toml.dumps(_description(cells, sweep)))
+        file, others = folder / (SWEEP if sweep else COMPARISON), {EXPERIMENT, TUNING, SWEEP, COMPARISON}
+        if found := [name for name in sorted(others - {file.name}) if os.path.lexists(folder / name)]:
+            raise InputError(f"{folder} holds other runs, described in {found[0]}: choose another folder.")
+        known = file.is_file()
+        if not known:
+            _describe(file, cells, sweep)
         yield folder
+        if known:  # what it said before stays until the runs have accepted to go on
+            _describe(file, cells, sweep)
+
+
+def _describe(file: Path, cells: Sequence[_Cell], sweep: Sweep) -> None:
+    write_environment(file.parent)
+    write_atomically(file, toml.dumps(_description(cells, sweep)))
 
 
 def _description(cells: Sequence[_Cell], sweep: Sweep) -> dict[str, Any]:

@@ -90,7 +90,9 @@ class Comparison:
         from peerdescent.report.notebook import table_html
 
         curves: dict[str, Metrics] = {label: found[0].metrics for label, found in self.results.items()}
-        return table_html(self.table(), curves)
+        table = self.table()
+        finished = all(state == "finished" for state in table.data.get("state", ()))
+        return table_html(table, curves, ("iterations", "gradient norm", *(["state"] if finished else [])))
 
 
 def _notes(result: Result) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -15,7 +15,7 @@ from peerdescent.runs.metrics import Metrics, diverged
 WIDTH, HEIGHT = 140.0, 28.0
 POINTS = 120
 """The maximum number of points of a small curve."""
-_CELL = "padding:2px 12px 2px 0;border:0;background:none;vertical-align:middle"
+_CELL = "padding:2px 12px 2px 0;border:0;background:none;vertical-align:middle;white-space:nowrap"
 """Colours are those of the notebook, light or dark."""
 
 
@@ -62,15 +62,26 @@ def result_html(title: str, facts: Mapping[str, str], metrics: Metrics, notes: S
     return f"<div><b>{escape(title)}</b>{state}{body}{below}</div>"
 
 
-def table_html(table: Table, curves: Mapping[str, Metrics] | None = None) -> str:
-    """A table, the best cells bold; by the label in the first column, the curve of the loss in a last one."""
+def table_html(table: Table, curves: Mapping[str, Metrics] | None = None, without: Collection[str] = ()) -> str:
+    """A table, the best cells bold; by the label in the first column, the curve of the loss in a last one.
+
+    Args:
+        table: what is shown.
+        curves: by label, the metrics of its curve.
+        without: columns to leave out, so that the table fits a notebook.
+    """
+    kept = [i for i, name in enumerate(table.columns) if name not in without]
     drawn = [sparkline(curves[row[0]]["loss"], "loss") if curves and row[0] in curves else "" for row in table.rows]
-    heads = [*table.columns, *(["loss over time"] if any(drawn) else [])]
-    right = [*table.numeric, False]
+    heads = [*(table.columns[i] for i in kept), *(["loss over time"] if any(drawn) else [])]
+    right = [*(table.numeric[i] for i in kept), False]
     head = "".join(_th(name, right[i]) for i, name in enumerate(heads))
     lines = []
     for place, row in enumerate(table.rows):
-        cells = [f"<b>{escape(text)}</b>" if (place, i) in table.best else escape(text) for i, text in enumerate(row)]
+        cells = [
+            f"<b>{escape(text)}</b>" if (place, i) in table.best else escape(text)
+            for i, text in enumerate(row)
+            if i in kept
+        ]
         cells += [drawn[place]] if any(drawn) else []
         lines.append("<tr>" + "".join(_td(text, right[i]) for i, text in enumerate(cells)) + "</tr>")
     title = f"<b>{escape(table.title)}</b>" if table.title else ""
