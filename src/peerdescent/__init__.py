@@ -17,7 +17,9 @@ from peerdescent._version import __version__
 from peerdescent.errors import DivergedError, InputError, PeerdescentError
 
 if TYPE_CHECKING:
-    from peerdescent import algorithms, graphs, optim, problems, report, schedules, testing, theory, transforms
+    from peerdescent import algorithms, graphs, loggers, optim, problems, report, schedules, testing, theory, transforms
+    from peerdescent.experiments.compare import compare
+    from peerdescent.experiments.comparison import Comparison
     from peerdescent.experiments.explain import explain
     from peerdescent.experiments.load import load
     from peerdescent.experiments.schema import Experiment
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Callback": "training.callbacks",
+    "Comparison": "experiments.comparison",
     "Experiment": "experiments.schema",
     "Metrics": "runs.metrics",
     "Result": "training.result",
     "Settings": "training.settings",
+    "compare": "experiments.compare",
     "explain": "experiments.explain",
     "load": "experiments.load",
     "train": "training.train",
@@ -40,6 +44,7 @@ _HOMES = {
 
 __all__ = [
     "Callback",
+    "Comparison",
     "DivergedError",
     "Experiment",
     "InputError",
@@ -49,9 +54,11 @@ __all__ = [
     "Settings",
     "__version__",
     "algorithms",
+    "compare",
     "explain",
     "graphs",
     "load",
+    "loggers",
     "optim",
     "problems",
     "report",

@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from peerdescent._util.numbers import jsonable
 from peerdescent.errors import InputError
 from peerdescent.experiments import run as running
 from peerdescent.experiments.run import Outcome
 from peerdescent.experiments.schema import Experiment
-from peerdescent.runs.metrics import Row
 from peerdescent.training.callbacks import Callback
-from peerdescent.training.loop import Run
 from peerdescent.training.plan import Plan
+from peerdescent.training.progress import ProgressBar
 
 
 class Display:
@@ -37,8 +43,15 @@ class Display:
         """One line."""
         self.console.print(text)
 
-    def introduce(self, experiment: Experiment, plans: Sequence[Plan], strict: bool) -> None:
-        """What is run and where, and whether theory predicts that it is stable.
+    def fetch_data(self, experiment: Experiment) -> None:
+        """Fetch the data of the experiment once, before workers want them."""
+        if experiment.problem == "mnist-cnn":
+            from peerdescent.data.fetch import fetch
+
+            fetch("mnist", announce=self.print)
+
+    def introduce(self, experiment: Experiment, plans: Sequence[Plan], strict: bool, brief: bool = False) -> None:
+        """What is run and where, and whether theory predicts that it is stable; if brief, only where it is not.
 
         Raises:
             InputError: with `strict`, a method is unstable or does not settle.
@@ -49,7 +62,8 @@ class Display:
         for plan in plans:
             sentence = plan.prediction.sentence(plan.name)
             if plan.prediction.settles is not False:
-                self.print(sentence)
+                if not brief:
+                    self.print(sentence)
             elif strict:
                 raise InputError(f"{sentence}.")
             else:
@@ -60,6 +74,14 @@ class Display:
         """While it lasts, progress bars are shown."""
         with self._bars:
             yield
+
+    @contextmanager
+    def runs_progress(self) -> Iterator[Progress]:
+        """While it lasts, one line shows how far many runs are together."""
+        text, state = TextColumn("{task.description:<5}"), TextColumn("{task.fields[state]}")
+        columns = (text, BarColumn(), TaskProgressColumn(), state, TimeRemainingColumn(compact=True))
+        with Progress(*columns, console=self.console, disable=self.silent) as bar:
+            yield bar
 
     def callbacks_for(self, name: str) -> Sequence[Callback]:
         """A progress bar for one method."""
@@ -78,31 +100,6 @@ class Display:
         if (figure := out / "figures" / "comparison.png").is_file():
             self.print(f"figure: {figure}")
         self.print(f"run folder: {out}")
-
-
-class ProgressBar(Callback):
-    """One method's line in the progress display."""
-
-    def __init__(self, bars: Progress, name: str) -> None:
-        self._bars, self._name = bars, name
-        self._task: TaskID | None = None
-
-    def on_start(self, run: Run) -> None:
-        """Show the line; a resumed run starts where it was."""
-        if self._task is None:
-            self._task = self._bars.add_task(self._name, total=run.settings.iterations, state="")
-        self._bars.update(self._task, completed=run.k)
-
-    def on_progress(self, run: Run) -> None:
-        """Move it."""
-        if self._task is not None:
-            self._bars.update(self._task, completed=run.k)
-
-    def on_evaluation(self, run: Run, row: Row) -> None:
-        """Show the last loss and accuracy."""
-        accuracy = "" if row["accuracy"] is None else f"  accuracy {100 * row['accuracy']:.2f} %"
-        if self._task is not None:
-            self._bars.update(self._task, completed=run.k, state=f"loss {row['loss']:.4g}{accuracy}")
 
 
 def _heading(experiment: Experiment, plan: Plan) -> str:

@@ -8,18 +8,20 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, TypeVar, get_origin
 
 import typer
 
 from peerdescent._util.schema import Setting, settings_of
 from peerdescent.distributed.torchrun import under_torchrun
 from peerdescent.errors import InputError
-from peerdescent.experiments.files import PANELS, RUN_FILES, read
+from peerdescent.experiments.files import PANELS, RUN_FILES, read, read_with_sweep
 from peerdescent.experiments.schema import WHAT, Experiment, override
+from peerdescent.experiments.sweep import Sweep, override_sweep
 from peerdescent.experiments.user_code import UntrustedError
 
-RECORDS, PROCESSES, OUTPUT = "Records", "Processes", "Output"
+RECORDS, PROCESSES, OUTPUT, SWEEP = "Records", "Processes", "Output", "Seeds and grids"
+T = TypeVar("T")
 NAMES = {"algorithms": ("--algorithm", "-a"), "set": ("--set",)}
 """Flags that are not called like their key."""
 HIDDEN = ("title",)
@@ -85,6 +87,29 @@ Stall = Annotated[
         metavar="AGENT@ITERATION:SECONDS", help="Inject a fault: it sleeps for so long.", rich_help_panel=PROCESSES
     ),
 ]
+Seeds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|S1,S2,…",
+        help="Run for N seeds, from --seed on, or for these seeds. --set KEY=A,B,… runs for every value, and several "
+        "such keys for all combinations (quotes keep a comma in a text). The runs go to METHOD/KEY=VALUE/seed-S below "
+        "the folder; --resume does what is missing.",
+        rich_help_panel=SWEEP,
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Runs side by side; all processors unless given.", rich_help_panel=SWEEP),
+]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="csv|tensorboard|wandb",
+        help="Also write the numbers for other tools: metrics.csv, tensorboard/ or wandb/ in the run folder (offline "
+        "unless WANDB_MODE says online). May be given several times; a resumed run goes on with those it had.",
+        rich_help_panel=RECORDS,
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option("--strict", help="Refuse a method that is unstable or does not settle.", rich_help_panel=OUTPUT),
@@ -106,6 +131,23 @@ def record_flags(
 
 def process_flags(workers: Workers = 1, on_loss: OnLoss = "stop", kill: Kill = None, stall: Stall = None) -> None:
     """The flags of commands that run agents in several processes."""
+
+
+def log_flags(log: Log = None) -> None:
+    """The flag of commands that log."""
+
+
+def loggers_from(given: dict[str, Any]) -> tuple[str, ...]:
+    """The loggers that were asked for; one whose package is missing is refused before anything is run."""
+    from peerdescent import loggers
+
+    names = loggers.check_names(given["log"] or ())
+    loggers.make(names)
+    return names
+
+
+def sweep_flags(seeds: Seeds = None, jobs: Jobs = None) -> None:
+    """The flags of commands that run an experiment for several seeds and over a grid."""
 
 
 def with_flags(*others: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -164,23 +206,41 @@ def experiment_from(given: dict[str, Any]) -> Experiment:
 
     With --resume and nothing else named, it is the one that the run folder holds.
     """
-    source, out = given["source"], given.get("out")
+    source = source_of(given)
+    experiment = Experiment() if source is None else trusted(read, source, given)
+    return override(experiment, keys_from(given), given["set_"] or ())
+
+
+def sweep_from(given: dict[str, Any]) -> tuple[Experiment, Sweep]:
+    """The same for commands that also take several seeds and a grid of values."""
+    source = source_of(given)
+    experiment, sweep = (Experiment(), Sweep()) if source is None else trusted(read_with_sweep, source, given)
+    return override_sweep(experiment, sweep, keys_from(given), given["set_"] or (), given["seeds"])
+
+
+def source_of(given: dict[str, Any]) -> str | None:
+    """What names the experiment: with --resume, the run folder too."""
+    source: str | None = given["source"]
+    out = given.get("out")
     if source is None and given.get("resume") and out and any(os.path.isfile(out / name) for name in RUN_FILES):
-        source = str(out)
-    experiment = Experiment() if source is None else _read(source, given)
+        return str(out)
+    return source
+
+
+def keys_from(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given as flags."""
     known = {setting.name for setting in settings_of(Experiment)} - {"set"}
-    keys = {key: value for key, value in given.items() if key in known and value is not None}
-    return override(experiment, keys, given["set_"] or ())
+    return {key: value for key, value in given.items() if key in known and value is not None}
 
 
-def _read(source: str, given: dict[str, Any]) -> Experiment:
-    """The experiment that is named; the Python files that it loads need --trust, or --load in their place."""
+def trusted(reader: Callable[[str, bool], T], source: str, given: dict[str, Any]) -> T:
+    """What a file holds; the Python files that it loads need --trust, or --load in their place."""
     try:
-        return read(source, trust=given["trust"] or given["load"] is not None)
+        return reader(source, given["trust"] or given["load"] is not None)
     except UntrustedError as error:
         if not (_at_a_terminal() and typer.confirm(f"{error} Run it now?", err=True)):
             raise
-        return read(source, trust=True)
+        return reader(source, True)
 
 
 def _at_a_terminal() -> bool:

@@ -14,12 +14,13 @@ from peerdescent._util.schema import Setting, settings_of
 from peerdescent._util.validation import did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.experiments.schema import WHAT, Experiment, from_keys
+from peerdescent.experiments.sweep import SWEEP_KEY, Sweep
 from peerdescent.experiments.user_code import check_trust
 from peerdescent.training.settings import COMPUTE, NETWORK, RUN
 
 PANELS = (WHAT, RUN, NETWORK, COMPUTE)
 """The groups of settings, in the order in which people think of them."""
-RUN_FILES = ("experiment.toml", "comparison.toml", "tuned.toml")
+RUN_FILES = ("experiment.toml", "comparison.toml", "sweep.toml", "tuned.toml")
 """What a folder may hold that can be run again."""
 
 
@@ -33,9 +34,17 @@ def read(source: str, trust: bool = False) -> Experiment:
     >>> read("quickstart").graph
     'authors10'
     """
+    experiment, sweep = read_with_sweep(source, trust)
+    if sweep:
+        raise InputError(f"{source} is a sweep over seeds or values, which run and compare take: name one run instead.")
+    return experiment
+
+
+def read_with_sweep(source: str, trust: bool = False) -> tuple[Experiment, Sweep]:
+    """The same for what may have a table [sweep], with seeds and grid."""
     if source in library():
         text = files(__package__).joinpath("library").joinpath(f"{source}.toml").read_text(encoding="utf-8")
-        return from_keys(toml.loads(text, source), source)
+        return from_keys(toml.loads(text, source), source), Sweep()
     path = Path(source)
     if os.path.isdir(source):  # unlike Path's, it is False for too long a name
         path = run_file(path)
@@ -47,12 +56,13 @@ def read(source: str, trust: bool = False) -> Experiment:
         )
     keys = toml.loads(read_text(path, "experiment file"), str(path))
     try:
+        sweep = Sweep.from_keys(keys.pop(SWEEP_KEY, {}), str(path))
         experiment = from_keys(keys, str(path))
     except InputError as error:
         named = str(error).startswith(str(path))
         raise InputError(str(error) if named else f"{path}: {error}") from None
     check_trust(experiment.load, str(path), trust)
-    return experiment
+    return experiment, sweep
 
 
 def run_file(folder: Path) -> Path:

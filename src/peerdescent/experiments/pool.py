@@ -143,12 +143,12 @@ def _run(part: P, out: Path, work: Work[P], progress: Callable[[int], None]) -> 
 def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
     (plan,) = resolve(part.experiment)
     plan.check_memory()
-    run_one(plan, folder, RunOptions(resume=True), [_Report(progress)])
+    run_one(plan, folder, RunOptions(resume=True), [Report(progress)])
     with contextlib.suppress(InputError), FolderLock(folder):  # another process may already have gone on with it
         remove_checkpoints(folder)  # the records are complete; states of 50 agents are large
 
 
-class _Report(Callback):
+class Report(Callback):
     """Tells how far a run is."""
 
     def __init__(self, progress: Callable[[int], None]) -> None:

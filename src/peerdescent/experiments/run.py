@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from peerdescent import loggers
 from peerdescent._util import extras, toml
 from peerdescent._util.files import write_atomically
 from peerdescent._util.validation import check_integer
@@ -28,6 +29,7 @@ from peerdescent.report.tables import Table
 from peerdescent.runs.contents import COMPARISON, prepare_folder
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.folder import write_environment
+from peerdescent.runs.log_files import logs_in
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
 from peerdescent.training.plan import Plan
@@ -50,6 +52,8 @@ class RunOptions:
     on_loss: str = "stop"
     kill: tuple[str, ...] = ()
     stall: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    """Loggers that write into the run folder besides the records."""
 
     @property
     def faults(self) -> Faults:
@@ -193,11 +197,22 @@ def run_one(
 ) -> Outcome:
     """One method, with records in `out`; one that diverges has an outcome too."""
     group = group or ProcessGroup.single()
+    if group.is_rank_zero:
+        callbacks = [*callbacks, *loggers.make(_logs(out, options))]
     try:
         result = run_plan(plan, out, options.resume, options.overwrite, callbacks, group=group, faults=options.faults)
         return Outcome(result)
     except DivergedError as error:
         return Outcome(error.result, error)
+
+
+def _logs(out: Path, options: RunOptions) -> list[str]:
+    """The loggers that are asked for, and those that a resumed run had: their files would end before it."""
+    before = [name for name in logs_in(out) if options.resume and name not in options.log]
+    missing = [name for name in before if name != "csv" and not extras.installed(name)]
+    for name in missing:
+        warnings.warn(f"{out} has logs for {name}, which is not installed: they are not continued", stacklevel=3)
+    return [*options.log, *(name for name in before if name not in missing)]
 
 
 def _draw(experiment: Experiment, outcomes: Mapping[str, Outcome], out: Path) -> None:

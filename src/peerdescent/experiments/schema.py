@@ -115,10 +115,17 @@ def _set(held: dict[str, Any], text: str, methods: Sequence[str]) -> None:
     if not dot:
         for method in methods:
             held.get(method, {}).pop(name, None)
-    table[name] = _scalar(value.strip())
+    table[name] = scalar(value.strip())
 
 
-def _scalar(text: str) -> Any:
+def scalar(text: str) -> Any:
+    """The value that a text on the command line stands for; quotes enclose a text with commas.
+
+    >>> scalar("3"), scalar(".5"), scalar("true"), scalar('"a,b"')
+    (3, 0.5, True, 'a,b')
+    """
+    if "," in text and text[0] == text[-1] == '"':
+        return text[1:-1]
     for kind in (int, float):
         try:
             return kind(text)

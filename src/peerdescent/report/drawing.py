@@ -40,9 +40,16 @@ def label_text(text: str) -> str:
     return text
 
 
+class ShownFigure(Figure):
+    """A figure that a notebook shows without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        return rendered(self, "png", dpi=80)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of a size in inches; call `finalize_layout` when it is complete."""
-    return Figure(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def finalize_layout(figure: Figure) -> None:
@@ -137,9 +144,9 @@ def save_as(figure: Figure, file: str | os.PathLike[str]) -> Path:
     return path
 
 
-def rendered(figure: Figure, suffix: str) -> bytes:
+def rendered(figure: Figure, suffix: str, dpi: float = 150) -> bytes:
     """A figure as the bytes of a file of that format."""
     file = io.BytesIO()
     with _lock, matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "peerdescent"}):
-        figure.savefig(file, format=suffix, dpi=150, metadata=FORMATS[suffix])
+        figure.savefig(file, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
     return file.getvalue()

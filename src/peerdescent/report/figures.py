@@ -206,7 +206,7 @@ def _row_of_panels(line: Any, columns: list[_Quantity], y: _Quantity, curves: li
     if math.isfinite(limits[0]):
         line[0].set_ylim(*limits)
     if log:
-        _thin_log_ticks(line[0])
+        thin_log_ticks(line[0])
 
 
 def _limits(curves: list[_Curve], y: _Quantity, log: bool) -> tuple[float, float]:
@@ -225,7 +225,7 @@ def _limits(curves: list[_Curve], y: _Quantity, log: bool) -> tuple[float, float
     return -math.inf, math.inf
 
 
-def _thin_log_ticks(axes: Axes) -> None:
+def thin_log_ticks(axes: Axes) -> None:
     """Few labels for any range: 1, 2, 5 within a factor of 40, powers of ten beyond."""
     low, high = axes.get_ylim()
     narrow = high < 1e3 * low

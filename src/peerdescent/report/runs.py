@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from peerdescent.runs.fingerprint import IGNORED, fingerprint
 from peerdescent.runs.folder import is_running, read_environment, read_experiment, read_metrics, read_summary
 from peerdescent.runs.metrics import Metrics
 
-DEPTH = 3
+DEPTH = 4
 """The depth to which folders are searched for run folders."""
 UNTOLD = ("seed", *(key for key in IGNORED if key != "iterations"))
 """Keys that do not make two runs different methods."""
@@ -170,10 +171,12 @@ def flatten(experiment: Mapping[str, Any]) -> dict[str, Any]:
 def group(runs: Sequence[Run]) -> list[Group]:
     """Group runs that differ only in the seed; labels show the method and the settings that differ."""
     together: dict[tuple[Any, ...], list[Run]] = {}
+    seen: Counter[tuple[Any, ...]] = Counter()
     for run in runs:
+        identity = run.identity
         # the same seed again is not another sample, so it starts another group
-        copies = sum(other.identity == run.identity and other.seed == run.seed for other in _before(runs, run))
-        together.setdefault((run.identity, copies), []).append(run)
+        together.setdefault((identity, seen[identity, run.seed]), []).append(run)
+        seen[identity, run.seed] += 1
     members = [sorted(found, key=lambda run: run.seed) for found in together.values()]
     firsts = [found[0] for found in members]
     labels = _unique([_label(run, firsts) for run in firsts], [run.path for run in firsts])
@@ -186,10 +189,6 @@ def _unique(labels: Sequence[str], paths: Sequence[Path]) -> list[str]:
     full = [f"{label} · {path}" for label, path in zip(labels, paths, strict=True)]
     apart = [long if named.count(name) > 1 else name for name, long in zip(named, full, strict=True)]
     return [new if labels.count(label) > 1 else label for label, new in zip(labels, apart, strict=True)]
-
-
-def _before(runs: Sequence[Run], run: Run) -> Sequence[Run]:
-    return runs[: next(index for index, other in enumerate(runs) if other is run)]
 
 
 def _label(run: Run, others: Sequence[Run]) -> str:

@@ -67,7 +67,7 @@ def _panel(axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoc
     axes.set(xlabel="epoch" if per_epoch else "iteration", ylabel=name)
     axes.grid(color="#e6e6e6")
     axes.spines[["top", "right"]].set_visible(False)
-    if key == "loss":
+    if key == "loss" and all((_stacked(tables, key)[1] > 0).all() for tables in runs.values()):
         axes.set_yscale("log")
 
 

@@ -17,21 +17,24 @@ from peerdescent._util import toml
 from peerdescent._util.files import FULL_DISK, is_temporary, make_folder, read_file, read_text, remove_temporary_files
 from peerdescent.errors import InputError, RecordError
 from peerdescent.runs.lock import LOCK, FolderLock, held_by, is_locked
+from peerdescent.runs.log_files import CSV_FILE, remove_logs
 
 ENVIRONMENT = "environment.json"
 """The first file to be written; it identifies a run folder, since other programs may write an experiment.toml too."""
 EXPERIMENT, METRICS, SUMMARY = "experiment.toml", "metrics.jsonl", "summary.json"
-COMPARISON, TUNING = "comparison.toml", "tuning.toml"
+COMPARISON, TUNING, SWEEP = "comparison.toml", "tuning.toml", "sweep.toml"
 CHECKPOINTS, FIGURES = "checkpoints", "figures"
 MANIFEST = "manifest.json"
 CHECKPOINT_NAME = re.compile(r"\d{12}(\.safetensors)?")
 PART_NAME = re.compile(r"agents-(\d+)-(\d+)\.safetensors")
-_FILES = ("table.md", "table.csv", METRICS, EXPERIMENT)
+_FILES = ("table.md", "table.csv", CSV_FILE, METRICS, EXPERIMENT)
 _FILES_OF_A_TUNING = ("tuned.toml", "results.json", "README.md", "trials.jsonl")
-_FIGURES = tuple(f"{name}.{kind}" for name in ("comparison", "topology", "tuned") for kind in ("png", "pdf"))
+_FIGURES = tuple(f"{name}.{kind}" for name in ("comparison", "topology", "tuned", "sweep") for kind in ("png", "pdf"))
 _RUNS_OF_A_TUNING = ("trials", "own", "tuned")
 _DEPTH = 5
 """How far the runs of a tuning are below its folder."""
+_DEPTH_OF_A_SWEEP = 2
+"""How far the runs of a sweep are below the folder of their method: grid point, seed."""
 
 
 def is_leftover(path: Path) -> bool:
@@ -107,7 +110,7 @@ def _overwrite(path: Path) -> None:
             _clear(folder)
             _give_up(folder, lock, path)
     _clear(path)
-    _unlink(path / COMPARISON, path / TUNING)  # last: they tell which runs below are ours
+    _unlink(path / COMPARISON, path / TUNING, path / SWEEP)  # last: they tell which runs below are ours
     kept = _others(path, inner)
     if kept:
         names = ", ".join(map(str, kept[:3])) + (", …" if len(kept) > 3 else "")
@@ -118,6 +121,7 @@ def _clear(folder: Path) -> None:
     """Remove the files of one run; killed half way, it can still be overwritten, or resumed from what is left."""
     _unlink(folder / SUMMARY)
     remove_checkpoints(folder)
+    remove_logs(folder)
     tuning = _FILES_OF_A_TUNING if os.path.lexists(folder / TUNING) else ()
     _unlink(*(folder / name for name in (*tuning, *_FILES)))
     if not (folder / FIGURES).is_symlink():
@@ -176,16 +180,24 @@ def remove_checkpoint(path: Path) -> None:
 
 def _runs_below(path: Path) -> Iterator[Path]:
     """The run folders that a comparison or a tuning has made below its own."""
-    if os.path.lexists(path / COMPARISON):
-        keys = toml.loads(read_text(path / COMPARISON, "comparison"), str(path / COMPARISON))
-        listed = keys.get("algorithms", [keys.get("algorithm")])
-        for name in listed if isinstance(listed, list) else []:
-            if isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name:
-                _check(path / name, resume=False, overwrite=True)
-                yield from _ours(path / name, 0)
+    for name in _methods_of(path / COMPARISON):
+        _check(path / name, resume=False, overwrite=True)
+        yield from _ours(path / name, 0)
+    for name in _methods_of(path / SWEEP):
+        yield from _ours(path / name, _DEPTH_OF_A_SWEEP)
     if os.path.lexists(path / TUNING):
         for name in _RUNS_OF_A_TUNING:
             yield from _ours(path / name, _DEPTH)
+
+
+def _methods_of(file: Path) -> list[str]:
+    """The methods that a comparison or a sweep lists, each of which has a folder."""
+    if not os.path.lexists(file):
+        return []
+    keys = toml.loads(read_text(file, file.stem), str(file))
+    listed = keys.get("algorithms", [keys.get("algorithm")])
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return [name for name in names if name not in ("", ".", "..") and Path(name).name == name]
 
 
 def _ours(folder: Path, depth: int) -> Iterator[Path]:
@@ -202,7 +214,7 @@ def _check_kinds(folder: Path) -> None:
     """Refuse a folder where one is in place of a file or the other way round, before anything is written or removed."""
     if os.path.lexists(folder / FIGURES) and not (folder / FIGURES).is_dir():
         raise InputError(f"{folder / FIGURES} is not a folder: move it, or choose another --out.")
-    files = [folder / name for name in (SUMMARY, *_FILES, *_FILES_OF_A_TUNING, COMPARISON, TUNING)]
+    files = [folder / name for name in (SUMMARY, *_FILES, *_FILES_OF_A_TUNING, COMPARISON, TUNING, SWEEP)]
     _check_files([*files, *(folder / FIGURES / name for name in _FIGURES)])
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms.describe import name_of
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.mixing.weights import MixingWeights
@@ -16,7 +18,11 @@ from peerdescent.problems import Problem
 from peerdescent.problems.base import Buffers
 from peerdescent.runs.metrics import Metrics, Row
 from peerdescent.training.buffers import at_mean, of_agent
+from peerdescent.training.export import check_target, row_of_agent, tensors_of, write_tensors
 from peerdescent.training.settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass
@@ -66,25 +72,50 @@ class Result:
         Args:
             agent: its number in the graph with which the run began.
         """
-        if agent is None:
-            module = at_mean(self.problem, self.x_mean, self.buffers, self.settings).model(self.x_mean)
-        else:
-            row = self._row(agent)
-            module = of_agent(self.problem, self.buffers, row).model(self.x[row])
+        module, _ = self._module_and_point(agent)
         if module is None:
             raise InputError(f"the problem {self.problem.name} has no model: use result.x_mean.")
         return module
 
-    def _row(self, agent: int) -> int:
-        """Where an agent is in `x`."""
+    def _module_and_point(self, agent: int | None) -> tuple[nn.Module | None, torch.Tensor]:
+        """The averaged model or that of one agent, if the problem has one, and its parameters as a vector."""
+        if agent is None:
+            mean = self.x_mean
+            return at_mean(self.problem, mean, self.buffers, self.settings).model(mean), mean
         if len(self.x) != self.graph.n:
             raise InputError("this process has the points of its own agents only: use the result of the first process.")
-        agents = self.graph.n + len(self.lost)
-        if check_integer("agent", agent, 0, agents) in self.lost:
-            raise InputError(f"agent = {agent}: it was lost, as were {len(self.lost)} in all; its model is not known.")
-        return [number for number in range(agents) if number not in self.lost].index(agent)
+        row = row_of_agent(agent, self.graph.n, self.lost)
+        return of_agent(self.problem, self.buffers, row).model(self.x[row]), self.x[row]
 
     def summary(self) -> Row:
         """The last evaluation, without the agents' own numbers."""
         last = self.metrics[-1] if len(self.metrics) else {}
         return {key: value for key, value in last.items() if not key.startswith("agent_")}
+
+    def export(self, path: str | os.PathLike[str], agent: int | None = None, overwrite: bool = False) -> list[str]:
+        """Write the averaged model, or that of one agent, as a safetensors file; returns the names of its tensors.
+
+        Read it with `module.load_state_dict(safetensors.torch.load_file(path))`. A problem without a module gives one
+        vector, `x`.
+        """
+        file = check_target(path, overwrite)
+        tensors = tensors_of(*self._module_and_point(agent))
+        write_tensors(tensors, file, problem=self.problem.name, agent="mean" if agent is None else str(agent))
+        return list(tensors)
+
+    @property
+    def name(self) -> str:
+        """What tables and figures call the method."""
+        return name_of(self.algorithm)
+
+    def plot(self, title: str = "") -> Figure:
+        """Risk, accuracy and consensus error against iterations, bytes sent and time, as a matplotlib figure."""
+        from peerdescent.report.figures import comparison
+
+        return comparison({self.name: self.metrics}, title)
+
+    def _repr_html_(self) -> str:
+        from peerdescent.report.notebook import facts_of, result_html
+
+        where = f"{self.name} on {self.problem.name}, {self.graph}"
+        return result_html(where, facts_of(self.summary(), self.settings.iterations), self.metrics, self.notes)

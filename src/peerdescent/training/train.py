@@ -29,6 +29,7 @@ from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
 from peerdescent.training.own_metrics import check_metrics
 from peerdescent.training.plan import Plan, make_plan
+from peerdescent.training.progress import shown
 from peerdescent.training.result import Result
 from peerdescent.training.resume import follow, record_in
 from peerdescent.training.settings import Settings
@@ -50,6 +51,7 @@ def train(
     on_loss: str = "stop",
     kill: Sequence[str] = (),
     stall: Sequence[str] = (),
+    progress: bool | None = None,
     **settings: Any,
 ) -> Result:
     """Train one model on the agents of a graph.
@@ -73,6 +75,7 @@ def train(
             from the last checkpoint (under torchrun, `--max-restarts` does that).
         kill: faults to inject, AGENT@ITERATION: the process that hosts the agent kills itself before that iteration.
         stall: faults to inject, AGENT@ITERATION:SECONDS: it sleeps for so long.
+        progress: show a progress bar; None does so in a notebook and at a prompt, not in a script.
         **settings: iterations, batch_size, seed and the other fields of `Settings`.
 
     Raises:
@@ -99,7 +102,9 @@ def train(
     faults = as_faults(on_loss, kill, stall)
     _check(out, callbacks, group)
     _warn_if_unstable(plan, group)
-    return run_plan(plan, out, resume, overwrite, callbacks, workers, group, faults)
+    first = group is None or group.is_rank_zero
+    with shown(progress if first else False, plan.name) as bar:
+        return run_plan(plan, out, resume, overwrite, [*callbacks, *bar], workers, group, faults)
 
 
 def _check(out: object, callbacks: object, group: object) -> None:
