@@ -20,8 +20,24 @@ finished goes on with zero gradients until all have. A process that leaves out a
 `opt.step()`. With `torch.amp.GradScaler` all processes skip a step together if the gradient of one overflows.
 """
 
+from peerdescent.optim.gossip import Gossip
 from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2
 from peerdescent.optim.optimizer import Decentralized
+from peerdescent.optim.outer import Outer
 from peerdescent.optim.setup import Options
 
-__all__ = ["CSGD", "D2", "DASG", "DMSGD", "DSGD1", "DSGD2", "DSGPA", "DSGT1", "DSGT2", "Decentralized", "Options"]
+__all__ = [
+    "CSGD",
+    "D2",
+    "DASG",
+    "DMSGD",
+    "DSGD1",
+    "DSGD2",
+    "DSGPA",
+    "DSGT1",
+    "DSGT2",
+    "Decentralized",
+    "Gossip",
+    "Options",
+    "Outer",
+]

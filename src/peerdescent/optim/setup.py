@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import torch
 import torch.distributed as dist
 
 from peerdescent._util.schema import checked, settings_of
-from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.optim.peers import Peers, default_peers
@@ -76,17 +75,17 @@ def trained_parameters(number: int, group: dict[str, Any]) -> dict[str, torch.Te
 
 
 def facts(
-    algorithm: Algorithm, graph: Graph, trained: Sequence[dict[str, torch.Tensor]], options: Options
+    kind: Mapping[str, str], graph: Graph, trained: Sequence[dict[str, torch.Tensor]], options: Mapping[str, object]
 ) -> dict[str, str]:
     """What all processes must have in common, by name."""
     edges = zlib.crc32(repr(sorted(tuple(map(int, edge)) for edge in graph.edges)).encode())
-    known = {"method": type(algorithm).__name__, "graph": f"{graph.n} agents, edges {edges:08x}"}
+    known = {**kind, "graph": f"{graph.n} agents, edges {edges:08x}"}
     for number, parameters in enumerate(trained):
         tensors = list(parameters.values())
         size = f"{len(tensors)} tensors with {sum(t.numel() for t in tensors)} values"
         shapes = zlib.crc32(repr([(tuple(t.shape), str(t.dtype)) for t in tensors]).encode())
         known[f"trainable parameters of group {number}"] = f"{size}, shapes {shapes:08x}"
-    return known | {f"option {name}": str(options.get(name, "default")) for name in Options.__annotations__}
+    return known | {f"option {name}": str(value) for name, value in options.items()}
 
 
 def peers_of(graph: Graph) -> Peers | None:

@@ -1,0 +1,266 @@
+"""Any optimizer of torch inside: each agent steps on its own, and the agents mix their parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+
+from peerdescent._util.validation import check_integer, described
+from peerdescent.algorithms import DSGD1
+from peerdescent.errors import InputError
+from peerdescent.mixing.network import make_network
+from peerdescent.mixing.weights import MixingWeights
+from peerdescent.optim.collective import CollectiveOptimizer
+from peerdescent.optim.outer import Outer
+from peerdescent.optim.row import ParameterRow
+from peerdescent.optim.setup import check_options
+
+ORDERS = ("adapt-then-combine", "combine-then-adapt")
+KEY = "gossip"
+"""Where a state dict holds what is not the inner optimizer's."""
+
+
+class Gossip(CollectiveOptimizer):
+    r"""Any optimizer of torch, one agent per process, whose parameters are mixed with the neighbours' every H steps.
+
+    With u, the update that the inner optimizer computes at x:
+
+    .. math:: x^+ = W(x + u) \quad\text{(adapt-then-combine)}, \qquad x^+ = Wx + u \quad\text{(combine-then-adapt)}
+
+    in every H-th step, and x⁺ = x + u in between. If the agents combine first, the messages travel during the forward
+    and backward pass. What the inner optimizer remembers, such as Adam's moments, stays local. `outer` adds momentum
+    on what the H steps have changed, as DiLoCo does (see `Outer`).
+
+    `param_groups` and `state` are those of the inner optimizer, so that LR schedulers act on it. Parameters stay
+    where they are; only those that require a gradient when the optimizer is built are sent, and all processes must
+    agree on which. A parameter without a gradient is left out by the inner optimizer, and mixes all the same; so do
+    all parameters of a process that waits in `join`.
+
+    For parameters that need different optimizers, such as Muon for matrices and AdamW for the rest, make a Gossip of
+    each, in the same order in all processes.
+
+    Args:
+        inner: the optimizer of this agent, built on its model's parameters.
+        graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
+        every: H, the steps from one exchange to the next.
+        order: "adapt-then-combine" or "combine-then-adapt".
+        outer: the outer step, None for none.
+        average_every: the steps from one global average to the next (see `average`), None for never.
+        mixing: the kind of W.
+        message_dtype: "same", or "bf16" for half the bytes.
+        start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0.
+
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = Gossip(torch.optim.AdamW(model.parameters(), lr=0.1), "complete:1", every=4, outer=Outer())
+    >>> model(torch.ones(1, 2)).sum().backward()
+    >>> before = model.bias.item()
+    >>> opt.step()
+    >>> round(before - model.bias.item(), 1)
+    0.1
+    """
+
+    def __init__(
+        self,
+        inner: torch.optim.Optimizer,
+        graph: object,
+        *,
+        every: int = 1,
+        order: Literal["adapt-then-combine", "combine-then-adapt"] = "adapt-then-combine",
+        outer: Outer | None = None,
+        average_every: int | None = None,
+        mixing: str = "metropolis",
+        message_dtype: str = "same",
+        start: str = "independent",
+    ) -> None:
+        check_options({"mixing": mixing, "message_dtype": message_dtype, "start": start})
+        self.inner, self.every, self.order = _checked(inner), check_integer("every", every, 1), order
+        self.outer, self.average_every, self.steps = outer, average_every, 0
+        if not isinstance(order, str) or order not in ORDERS:
+            raise InputError(f"order = {described(order)}: expected one of {', '.join(ORDERS)}.")
+        if outer is not None and not isinstance(outer, Outer):
+            raise InputError(f"outer is {described(outer)}: expected Outer(...) or None.")
+        if average_every is not None:
+            check_integer("average_every", average_every, 1)
+        self.__setstate__({})  # the hooks of torch's optimizers; groups and state are the inner one's
+        trained = self._prepare(graph)
+        options: dict[str, object] = {"every": every, "order": order, "outer": outer, "average_every": average_every}
+        options |= {"mixing": mixing, "message_dtype": message_dtype, "start": start}
+        with self._call("Gossip(...)"), torch.no_grad():
+            self._check_same({"inner optimizer": type(inner).__name__}, trained, options)
+            if start == "shared":
+                self._share_parameters()
+            self._rows = self._make_rows(trained, mixing, message_dtype)
+            self._anchors = [row.values() for row in self._rows] if outer else []
+            self._momenta = [torch.zeros_like(anchor) for anchor in self._anchors]
+            self._begin()
+
+    def _make_rows(
+        self, trained: Sequence[dict[str, torch.Tensor]], mixing: str, message_dtype: str
+    ) -> list[ParameterRow]:
+        """One row for each dtype, whatever the groups."""
+        parameters = {name: p for group in trained for name, p in group.items()}
+        weights = MixingWeights.build(self.graph, "metropolis", mixing, DSGD1())
+        rows = []
+        for dtype in dict.fromkeys(p.dtype for p in parameters.values()):
+            chosen = {name: p for name, p in parameters.items() if p.dtype == dtype}
+            device = next(iter(chosen.values())).device
+            network = make_network(weights, dtype, device, message_dtype, self._peers, traffic=self._traffic)
+            rows.append(ParameterRow(chosen, network))
+        return rows
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The inner optimizer's."""
+        return self.inner.param_groups
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        """The inner optimizer's."""
+        return self.inner.state
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The inner optimizer's."""
+        return self.inner.defaults
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused: other agents would not know of a later group."""
+        raise InputError("a parameter group cannot be added later: make a new optimizer in all processes.")
+
+    def _take_gradients(self) -> None:
+        """The inner optimizer reads them."""
+
+    def _iterate(self, active: bool) -> int:
+        """One iteration; without gradients the inner optimizer rests."""
+        if active:
+            self.inner.step()
+        if (self.steps + 1) % self.every == 0:
+            for number in range(len(self._rows)):
+                self._exchange(number)
+        self.steps += 1
+        if self.average_every and self.steps % self.average_every == 0:
+            self._average()
+        self._begin()
+        return self.steps
+
+    def _begin(self) -> None:
+        """Send what can travel during the next forward and backward pass."""
+        if self.order == "combine-then-adapt":
+            for number, row in enumerate(self._rows):
+                if self.outer is None and (self.steps + 1) % self.every == 0:
+                    row.send(row.values())
+                elif self.outer is not None and not row.sent:  # known as soon as a round begins
+                    row.send(self._anchors[number])
+
+    def _exchange(self, number: int) -> None:
+        """Combine with the neighbours, after the last inner update before an exchange."""
+        row = self._rows[number]
+        x = row.values()
+        if self.outer is not None:
+            anchor = self._anchors[number]
+            x = anchor - self.outer.direction(anchor, x, self._momenta[number])
+        if self.order == "adapt-then-combine":
+            row.send(x)
+        x -= row.disagreement()
+        row.assign(x)
+        if self.outer is not None:
+            self._anchors[number].copy_(x)
+
+    @torch.no_grad()
+    def average(self) -> None:
+        """Set the parameters of all agents to their mean for good, for example at the end; in all processes together.
+
+        `averaged` does so for a while only.
+        """
+        self._check_parameters()
+        with self._call("average()"):
+            self._agree()
+            self._average()
+            self._begin()
+
+    def _average(self) -> None:
+        """The mean of parameters and anchors, by an all_reduce that sends 2p(n−1)/n numbers."""
+        for number, row in enumerate(self._rows):
+            self._forget(row)
+            x = self._mean_sent(row.values())
+            row.assign(x)
+            if self.outer is not None:  # between two exchanges they differ from x
+                self._anchors[number] = self._mean_sent(self._anchors[number]) if self.steps % self.every else x
+
+    def _mean_sent(self, row: torch.Tensor) -> torch.Tensor:
+        n = self.graph.n
+        self._traffic.bytes_sent += 2 * row.numel() * row.element_size() * (n - 1) // n
+        return self._mean(row)
+
+    def _forget(self, row: ParameterRow) -> None:
+        """Drop the message in flight, if there is one: the parameters are about to change."""
+        row.wait()
+        row.sent = False
+
+    def restart(self) -> None:
+        """Go on from the current parameters, and count H steps from them; call it in all processes together."""
+        self._check_parameters()
+        with self._call("restart()"), torch.no_grad():
+            self._agree()
+            for number, row in enumerate(self._rows):
+                self._forget(row)
+                if self.outer is not None:
+                    self._anchors[number].copy_(row.values())
+            self._begin()
+
+    def wait(self) -> None:
+        """Await all messages in flight, in all processes together; call it before the process group is destroyed."""
+        with self._call("wait()"):
+            for row in self._rows:
+                row.wait()
+            self._agree()  # what this agent has sent has arrived
+
+    def state_dict(self) -> dict[str, Any]:
+        """The inner optimizer's state dict, with the steps made and the outer step's state under the key "gossip"."""
+        own = {"steps": self.steps, "anchors": self._anchors, "momenta": self._momenta}
+        return {**self.inner.state_dict(), KEY: own}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a saved optimizer; load the model first, and both in all processes together."""
+        own = state_dict.get(KEY)
+        if own is None or len(own["anchors"]) != len(self._anchors):
+            raise InputError(
+                "the state to load is of another optimizer: expected one that a Gossip with the same outer step saved."
+            )
+        self.inner.load_state_dict({name: value for name, value in state_dict.items() if name != KEY})
+        self._check_parameters()
+        with self._call("load_state_dict()"), torch.no_grad():
+            self._agree()
+            self.steps = int(own["steps"])
+            saved = [*own["anchors"], *own["momenta"]]
+            for mine, value in zip([*self._anchors, *self._momenta], saved, strict=True):
+                mine.copy_(value)
+            for row in self._rows:
+                self._forget(row)
+            self._begin()
+
+    def _solution(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        return [(p, p) for row in self._rows for p in row.parameters]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for row in self._rows:
+            row.check()
+        known = sum(len(row.parameters) for row in self._rows) + len(self._frozen)
+        if known != sum(len(group["params"]) for group in self.param_groups):
+            raise InputError("a parameter group was added later: make a new optimizer in all processes.")
+
+
+def _checked(inner: object) -> torch.optim.Optimizer:
+    """An optimizer that can be used inside."""
+    if not isinstance(inner, torch.optim.Optimizer) or isinstance(inner, CollectiveOptimizer):
+        raise InputError(
+            f"inner is {described(inner)}: expected an optimizer of torch, such as torch.optim.AdamW(...)."
+        )
+    closure = inspect.signature(inner.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise InputError(f"{type(inner).__name__} evaluates the loss several times in a step: use another optimizer.")
+    return inner

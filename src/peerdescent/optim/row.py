@@ -1,0 +1,78 @@
+"""Parameters of one dtype as one row that an agent sends to its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from peerdescent.errors import InputError
+from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
+
+
+class ParameterRow:
+    """Some parameters, which stay where they are, and the exchange of a row of their size.
+
+    Args:
+        parameters: by name, of one dtype, on the CPU.
+        network: this agent and its neighbours.
+    """
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor], network: MemoryNetwork) -> None:
+        self.names, self.parameters, self.network = list(parameters), list(parameters.values()), network
+        self._kinds = [_kind(p) for p in self.parameters]
+        self._shapes = [p.shape for p in self.parameters]
+        self._exchange = network.exchange(self.values(), False) if isinstance(network, BlockNetwork) else None
+        self.sent = False
+        """Whether a message has left whose answers are not used yet."""
+        self._in_flight = False
+
+    def values(self) -> torch.Tensor:
+        """A copy of the parameters as a row, 1×p."""
+        return torch.cat([p.detach().reshape(-1) for p in self.parameters])[None]
+
+    def assign(self, row: torch.Tensor) -> None:
+        """Set the parameters to a row."""
+        pieces = torch.split(row[0], [shape.numel() for shape in self._shapes])
+        views = [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
+        torch._foreach_copy_([p.detach() for p in self.parameters], views)
+
+    def send(self, row: torch.Tensor) -> None:
+        """Send a row to the neighbours; returns at once. An answer that nobody has used is dropped."""
+        self.wait()
+        self.sent = True
+        if self._exchange is not None:
+            self._exchange.own.copy_(row.to(torch.bfloat16) if self.network.rounded else row)
+            self._exchange.start()
+            self._in_flight = True
+
+    def wait(self) -> None:
+        """Await the message in flight."""
+        if self._in_flight and self._exchange is not None:
+            self._in_flight = False
+            self._exchange.wait()
+
+    def disagreement(self) -> torch.Tensor:
+        """(I−W) times the row that was sent, as soon as the neighbours' rows are here: exactly 0 if all are equal."""
+        self.wait()
+        self.sent = False
+        if self._exchange is None:  # a single agent
+            return torch.zeros((1, 1), dtype=self.parameters[0].dtype)
+        return self.network.disagreement_matrix @ self._exchange.rows
+
+    def check(self) -> None:
+        """Check that the parameters have kept their shapes and dtypes.
+
+        Raises:
+            InputError: one has not; the message names it.
+        """
+        for name, parameter, kind in zip(self.names, self.parameters, self._kinds, strict=True):
+            if _kind(parameter) != kind:
+                raise InputError(
+                    f"{name} is now {_kind(parameter)}, and its optimizer was built for {kind}: build a new optimizer "
+                    "in all processes."
+                )
+
+
+def _kind(p: torch.Tensor) -> str:
+    return f"{tuple(p.shape)} of {p.dtype} on {p.device}"
