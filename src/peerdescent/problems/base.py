@@ -11,8 +11,6 @@ from torch import nn
 
 from peerdescent.errors import InputError
 
-STRATEGIES = ("stacked", "loop")
-
 
 class Oracle(Protocol):
     """Stochastic gradients for the agents hosted here, a pure function of the points and of (seed, agent, k)."""

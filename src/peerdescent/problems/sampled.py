@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from peerdescent.problems.base import Oracle, Problem
 
 Shards = Sequence[NDArray[np.integer]]
 Batches = Sequence[torch.Tensor] | torch.Tensor
+GradientFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
 EVALUATED_AT_ONCE = 500
 """Samples per chunk of an evaluation, so that intermediate results stay in the CPU cache."""
 
@@ -71,6 +72,10 @@ class Sampled(Problem):
         """Compute the same agent by agent; batches may have different sizes."""
         for i in range(len(points)):
             self.stacked_gradient(points[i : i + 1], inputs[i][None], targets[i][None], out[i : i + 1])
+
+    def gradient_function(self, strategy: str) -> GradientFunction:
+        """Return the function of a strategy."""
+        return self.stacked_gradient if strategy == "stacked" else self.looped_gradient
 
     def preferred_strategy(self) -> tuple[str, str]:
         """Return "stacked" if its gradient is written by hand.
@@ -157,7 +162,7 @@ class _SampledShards:
         self.problem, self.minibatches = problem, minibatches
         agents = minibatches.agents
         self._first = problem.offsets[agents.start : agents.stop, None]
-        self._gradient = problem.stacked_gradient if strategy == "stacked" else problem.looped_gradient
+        self._gradient = problem.gradient_function(strategy)
 
     def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
         chosen = self.minibatches.batches(k) + self._first
@@ -176,12 +181,13 @@ class _FullShards:
         self.problem = problem
         self.shards = [problem.shard(i) for i in agents]
         self.stacked: tuple[torch.Tensor, torch.Tensor] | None = None
-        if strategy == "stacked" and problem.even:
+        self._gradient = problem.gradient_function(strategy)
+        if strategy != "loop" and problem.even:
             self.stacked = torch.stack([a for a, _ in self.shards]), torch.stack([b for _, b in self.shards])
 
     def __call__(self, points: torch.Tensor, k: int, out: torch.Tensor) -> None:
         if self.stacked is not None:
-            self.problem.stacked_gradient(points, *self.stacked, out)
+            self._gradient(points, *self.stacked, out)
         else:
             inputs, targets = [a for a, _ in self.shards], [b for _, b in self.shards]
             self.problem.looped_gradient(points, inputs, targets, out)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call
 from torch.nn.modules.conv import _ConvNd
 
 from peerdescent._util.validation import check_choice
@@ -19,23 +19,26 @@ from peerdescent.data import stream
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle
 from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
+from peerdescent.problems.module_gradients import ModuleGradients
 from peerdescent.problems.module_randomness import (
     EVALUATION_SEED,
     SeededOracle,
     draws_random_numbers,
     own_generator,
 )
-from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Batches, Sampled, Shards
+from peerdescent.problems.sampled import EVALUATED_AT_ONCE, Shards
 from peerdescent.problems.tensors import Data, as_tensors
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 STARTS = ("shared", "independent")
 
 
-class Supervised(Sampled):
+class Supervised(ModuleGradients):
     """f_i(x) = mean over the shard of agent i of loss(module with parameters x).
 
-    Gradients are computed for all agents at once by `torch.func.vmap`, or agent by agent.
+    Gradients are computed for all agents at once by `torch.func.vmap`, or agent by agent. After some iterations the
+    tensor operations of either are recorded and replayed, which gives the same bits faster; compiled, they are faster
+    still and differ by rounding.
     """
 
     name = "supervised"
@@ -65,7 +68,6 @@ class Supervised(Sampled):
             raise InputError(
                 f"the model {type(model).__name__} has no parameters with requires_grad; give a trainable model."
             )
-        self._leaves: dict[tuple[int, int], list[dict[str, torch.Tensor]]] = {}
 
     def start(self, seed: int) -> torch.Tensor:
         """Return the parameters of the module for all agents ("shared"), or new ones for each agent ("independent")."""
@@ -93,19 +95,9 @@ class Supervised(Sampled):
             return "loop", "the model draws random numbers"
         if any(isinstance(module, _ConvNd) for module in self._module.modules()):
             return "loop", "convolutions are faster agent by agent"
-        try:
-            self._try_stacked()
+        if self._vmap_failure is None:
             return "stacked", "vmap over the agents"
-        except Exception as error:  # vmap raises whatever the module's operations raise
-            return "loop", f"vmap fails: {in_brief(error, 100)}"
-
-    def _try_stacked(self) -> None:
-        """Compute the gradient of at most two agents on two samples each; some layers refuse one sample."""
-        shards = [self.shard(agent) for agent in range(min(2, self.agents))]
-        few = min(2, *(len(inputs) for inputs, _ in shards))
-        inputs, targets = (torch.stack([shard[part][:few] for shard in shards]) for part in (0, 1))
-        points = self.flatten(self._module).to(self.device, self.dtype).repeat(len(shards), 1)
-        self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
+        return "loop", f"vmap fails: {in_brief(self._vmap_failure, 100)}"
 
     @cached_property
     def draws(self) -> bool:
@@ -130,15 +122,14 @@ class Supervised(Sampled):
             gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
         return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
 
+    def sample_points(self, agents: int) -> torch.Tensor:
+        """Return the parameters of the module in so many rows."""
+        return self.flatten(self._module).to(self.device, self.dtype).repeat(agents, 1)
+
     def flatten(self, module: nn.Module) -> torch.Tensor:
         """Return the parameters of a module as one vector."""
         parameters = dict(module.named_parameters())
         return torch.cat([parameters[name].detach().flatten() for name in self.shapes])
-
-    def unflatten(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the parameters in a vector by name, as views."""
-        pieces = torch.split(x, [shape.numel() for shape in self.shapes.values()])
-        return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
 
     def mean_loss(self, x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the loss of the outputs of the module."""
@@ -149,11 +140,16 @@ class Supervised(Sampled):
 
     def check_request(self, batch_size: int | None, strategy: str) -> None:
         """Refuse stacked gradients of a module that draws: its draws would depend on which agents are together."""
-        super().check_request(batch_size, strategy)
-        if self.draws and strategy == "stacked":
+        compiled = strategy == "compiled" and not self.by_hand
+        super().check_request(batch_size, "stacked" if compiled else strategy)
+        if compiled and batch_size is None and not self.even:
             raise InputError(
-                f"gradients = 'stacked': the model {type(self._module).__name__} draws random numbers, which must not "
-                "depend on the agents that share a process; use gradients=loop or auto."
+                "gradients = 'compiled' with exact gradients needs shards of equal sizes; use gradients=loop or auto."
+            )
+        if self.draws and strategy != "loop":
+            raise InputError(
+                f"gradients = {strategy!r}: the model {type(self._module).__name__} draws random numbers, which must "
+                "not depend on the agents that share a process; use gradients=loop or auto."
             )
 
     def oracle(
@@ -162,6 +158,9 @@ class Supervised(Sampled):
         """Return gradients for a block of agents; random draws in the module depend on (seed, agent, k) alone."""
         if self.by_hand:
             return super().oracle(batch_size, seed, replacement, agents, strategy)
+        if strategy == "compiled":
+            self.check_request(batch_size, strategy)
+            self.compile_for(len(agents), batch_size)
         if self.draws:
             blocks = [range(agent, agent + 1) for agent in agents]
             each = [super(Supervised, self).oracle(batch_size, seed, replacement, one, strategy) for one in blocks]
@@ -174,21 +173,6 @@ class Supervised(Sampled):
                 oracle(points, k, out)
 
         return gradient
-
-    def stacked_gradient(
-        self, points: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor, out: torch.Tensor
-    ) -> None:
-        """Compute all agents at once with vmap."""
-        gradient = vmap(grad(self.mean_loss), randomness="error")
-        out.copy_(gradient(points.detach(), inputs, targets))
-
-    def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
-        """Compute agent by agent; each parameter is a leaf that views its part of the row."""
-        for i, leaves in enumerate(self._rows_as_leaves(points)):
-            value = self._value(leaves, inputs[i], targets[i])
-            gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
-            for place, gradient in zip(self.unflatten(out[i]).values(), gradients, strict=True):
-                place.copy_(gradient)
 
     def loss(self, x: torch.Tensor) -> float:
         """Return f(x); every agent has the same weight, whatever the size of its shard."""
@@ -245,16 +229,8 @@ class Supervised(Sampled):
         new = super().to(device, dtype)
         assert isinstance(new, Supervised)
         new._module = copy.deepcopy(self._module).to(device, dtype)
-        new._leaves = {}
         new.__dict__.pop("_evaluated_module", None)
         return new
-
-    def _rows_as_leaves(self, points: torch.Tensor) -> list[dict[str, torch.Tensor]]:
-        key = (points.data_ptr(), len(points))
-        if key not in self._leaves:
-            rows = (self.unflatten(row) for row in points.detach())
-            self._leaves = {key: [{name: view.requires_grad_() for name, view in row.items()} for row in rows]}
-        return self._leaves[key]
 
 
 def supervised(
@@ -273,7 +249,8 @@ def supervised(
     Args:
         model: the module; its output must depend only on its parameters, its input, and random numbers that it draws
             with torch (dropout, noise), which become a function of (seed, agent, iteration). Evaluations of a model
-            that draws use its eval mode.
+            that draws use its eval mode. Its operations may be recorded and replayed, so that it is not called in
+            every iteration: what it prints or counts is not to be relied on.
         loss: loss(outputs, targets), the mean over a batch.
         data: (inputs, targets), or a Dataset of such pairs.
         agents: n.

@@ -25,7 +25,7 @@ from peerdescent.runs.metrics import diverged
 from peerdescent.training.callbacks import Callback, CallbackList
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
 from peerdescent.training.evaluation import evaluate, evaluate_agents, violations
-from peerdescent.training.gradients import choose_strategy
+from peerdescent.training.gradients import choose_strategy, make_oracle
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -84,7 +84,7 @@ class Run:
         strategy = choose_strategy(self.problem, x, settings) if group.is_rank_zero else None
         self.strategy, reason = group.broadcast_object(strategy)
         self.gradients = f"{self.strategy} ({reason})"
-        self.oracle = self.problem.oracle(settings.samples, settings.seed, settings.replacement, block, self.strategy)
+        self.oracle = make_oracle(self.problem, settings, block, self.strategy, group)
         own = {name: array[block.start : block.stop] for name, array in state.items()}
         if group.size > 1:  # not views of all agents' rows
             own = {name: array.clone() for name, array in own.items()}

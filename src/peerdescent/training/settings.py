@@ -64,8 +64,12 @@ class Settings(Schema, frozen=True, kw_only=True):
         about("The update: one fused C pass, or plain PyTorch; auto compiles where it can.", panel=COMPUTE),
     ] = "auto"
     gradients: Annotated[
-        Literal["auto", "stacked", "loop", "measure"],
-        about("All agents at once, or one by one; auto follows a fixed rule, measure times both.", panel=COMPUTE),
+        Literal["auto", "stacked", "loop", "compiled", "measure"],
+        about(
+            "All agents at once, or one by one; auto follows a fixed rule, measure times both; compiled: all at once "
+            "by a function that is compiled first, for long runs of a Python model.",
+            panel=COMPUTE,
+        ),
     ] = "auto"
 
     @property
