@@ -60,18 +60,28 @@ def _settings() -> Iterator[None]:
     """No pickled graphs, no worker processes that stay, and machine code in a folder that only this user can change."""
     from torch._inductor import config
 
-    given = os.environ.get(FOLDER)
-    if given is None:
-        os.environ[FOLDER] = _folder()
+    before = os.environ.get(FOLDER)
+    os.environ[FOLDER] = _folder(before)
+    wanted = {"compile_threads": 1, "fx_graph_cache": False, "cpp_cache_precompile_headers": False}
     try:
-        with config.patch(compile_threads=1, fx_graph_cache=False):
+        with config.patch({name: value for name, value in wanted.items() if hasattr(config, name)}):
             yield
     finally:
-        if given is None:
-            os.environ.pop(FOLDER, None)
+        if before is None:
+            del os.environ[FOLDER]
+        else:
+            os.environ[FOLDER] = before
 
 
-def _folder() -> str:
+def _folder(given: str | None) -> str:
+    """The user's choice, or a private folder: torch's own is in the system's folder for temporary files.
+
+    >>> _folder("/scratch/inductor")
+    '/scratch/inductor'
+    """
+    default = os.path.join(tempfile.gettempdir(), "torchinductor_")
+    if given is not None and not given.startswith(default):  # torch writes its own folder there when it is loaded
+        return given
     try:
         return str(private_cache("inductor"))
     except OSError:
