@@ -36,6 +36,7 @@ bench: $(READY) ## Measure speed as ratios within one run.
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/iteration.py
+	$(BIN)/python benchmarks/modules.py
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/stacking.py

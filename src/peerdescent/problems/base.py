@@ -12,8 +12,6 @@ from torch import nn
 from peerdescent.errors import InputError
 from peerdescent.problems.scores import Metrics, Scores, own_scores
 
-STRATEGIES = ("stacked", "loop")
-
 
 class Oracle(Protocol):
     """Stochastic gradients for the agents hosted here, a pure function of the points and of (seed, agent, k).

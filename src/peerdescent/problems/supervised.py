@@ -10,21 +10,18 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.func import grad, vmap
 from torch.nn.modules.conv import _ConvNd
 
 from peerdescent._util.validation import check_choice
 from peerdescent.data import stream
-from peerdescent.data.lazy import of_agents
 from peerdescent.data.shards import ShardedData, Shards
 from peerdescent.data.trees import Tree
 from peerdescent.errors import InputError
-from peerdescent.problems.agent_buffers import AgentBuffers
 from peerdescent.problems.base import Buffers, Oracle
 from peerdescent.problems.given_data import Data, TestData, as_shards, as_test, check_evaluated
-from peerdescent.problems.model_checks import check_model, check_value, copied, explained, in_brief
+from peerdescent.problems.model_checks import check_model, copied, explained, in_brief
 from peerdescent.problems.module_buffers import ConstantBuffers
-from peerdescent.problems.module_calls import call
+from peerdescent.problems.module_gradients import ModuleGradients
 from peerdescent.problems.module_oracle import ModuleOracle
 from peerdescent.problems.module_randomness import (
     EVALUATION_SEED,
@@ -32,17 +29,19 @@ from peerdescent.problems.module_randomness import (
     draws_random_numbers,
     own_generator,
 )
-from peerdescent.problems.sampled import Batches
+from peerdescent.problems.sampled import Sampled
 from peerdescent.problems.scores import Metrics, Scores, own_scores, scores_on
 
 Loss = Callable[[Any, Any], torch.Tensor]
 STARTS = ("shared", "independent")
 
 
-class Supervised(AgentBuffers):
+class Supervised(ModuleGradients):
     """f_i(x) = mean over the shard of agent i of loss(module with parameters x).
 
-    Gradients are computed for all agents at once by `torch.func.vmap`, or agent by agent.
+    Gradients are computed for all agents at once by `torch.func.vmap`, or agent by agent. After some iterations the
+    tensor operations of either are recorded and replayed, which gives the same bits faster; compiled, they are faster
+    still and differ by rounding.
     """
 
     name = "supervised"
@@ -72,7 +71,6 @@ class Supervised(AgentBuffers):
             raise InputError(
                 f"the model {type(model).__name__} has no parameters with requires_grad; give a trainable model."
             )
-        self._leaves = {}
 
     def start(self, seed: int) -> torch.Tensor:
         """Return the parameters of the module for all agents ("shared"), or new ones for each agent ("independent")."""
@@ -111,19 +109,9 @@ class Supervised(AgentBuffers):
             return "loop", "convolutions are faster agent by agent"
         if not self.data.regular:
             return "loop", "batches of a collate_fn may differ in shape"
-        try:
-            self._try_stacked()
+        if self._vmap_failure is None:
             return "stacked", "vmap over the agents"
-        except Exception as error:  # vmap raises whatever the module's operations raise
-            return "loop", f"vmap fails: {in_brief(error, 100)}"
-
-    def _try_stacked(self) -> None:
-        """Compute the gradient of at most two agents on two samples each; some layers refuse one sample."""
-        agents = range(min(2, self.agents))
-        few = min([2, *self.sizes[: len(agents)]])
-        inputs, targets = of_agents([self.data.few(agent, few) for agent in agents], stacked=True)
-        points = self.flatten(self._pristine).to(self.device, self.dtype).repeat(len(agents), 1)
-        self.stacked_gradient(points, inputs, targets, torch.empty_like(points))
+        return "loop", f"vmap fails: {in_brief(self._vmap_failure, 100)}"
 
     @cached_property
     def draws(self) -> bool:
@@ -141,42 +129,15 @@ class Supervised(AgentBuffers):
         point = self.flatten(self._pristine).to(self.device, self.dtype)
         with explained(f"the gradient of {self.name} cannot be computed"):
             leaves = {name: view.requires_grad_() for name, view in self.unflatten(point).items()}
-            value, gradients = self._differentiate(leaves, *self.data.few(0, samples))
+            value, gradients = self.differentiate(leaves, *self.data.few(0, samples))
         return torch.cat([value.detach().flatten(), *(gradient.flatten() for gradient in gradients)])
-
-    def flatten(self, module: nn.Module) -> torch.Tensor:
-        """Return the parameters of a module as one vector."""
-        parameters = dict(module.named_parameters())
-        return torch.cat([parameters[name].detach().flatten() for name in self.shapes])
-
-    def unflatten(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the parameters in a vector by name, as views."""
-        pieces = torch.split(x, [shape.numel() for shape in self.shapes.values()])
-        return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
-
-    def mean_loss(self, x: torch.Tensor, inputs: Tree, targets: Tree) -> torch.Tensor:
-        """Return the loss of the outputs of the module."""
-        return self.loss_function(self._outputs(x, inputs), targets)
-
-    def _outputs(self, x: torch.Tensor, inputs: Tree) -> Any:
-        return self._call(self.unflatten(x), lambda module: call(module, inputs))
-
-    def _differentiate(
-        self, leaves: dict[str, torch.Tensor], inputs: Tree, targets: Tree
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Return the loss and its gradients at leaves."""
-
-        def work(module: nn.Module) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-            value = self.loss_function(call(module, inputs), targets)
-            check_value(value)
-            wanted = list(leaves.values())
-            return value, torch.autograd.grad(value, wanted, allow_unused=True, materialize_grads=True)
-
-        return self._call(leaves, work)
 
     def check_request(self, batch_size: int | None, strategy: str) -> None:
         """Refuse to stack agents whose module draws or changes buffers: that must not depend on who is together."""
-        super().check_request(batch_size, strategy)
+        compiled = strategy == "compiled" and not self.by_hand
+        super().check_request(batch_size, "stacked" if compiled else strategy)
+        if compiled:
+            self.check_compiled(batch_size)
         if strategy != "loop" and (self.changing or self.draws):
             does = "changes its buffers" if self.changing else "draws random numbers"
             raise InputError(
@@ -194,11 +155,13 @@ class Supervised(AgentBuffers):
         if (min(self.sizes) if batch_size is None else batch_size) == 1:
             with own_generator(self.device):
                 self._sample_gradient(1)  # some layers need more samples: refused before anything is written
+        if strategy == "compiled":
+            self.compile_for(len(agents), batch_size)
         rows = {name: every[agents.start : agents.stop].clone() for name, every in self.initial_buffers(seed).items()}
         if self.draws or rows:
             views = [self.updating({name: row[i] for name, row in rows.items()}) for i in range(len(agents))]
             each = [
-                AgentBuffers.oracle(view, batch_size, seed, replacement, range(agent, agent + 1), strategy)
+                Sampled.oracle(view, batch_size, seed, replacement, range(agent, agent + 1), strategy)
                 for agent, view in zip(agents, views, strict=True)
             ]
             oracle: Oracle = SeededOracle(each, seed, [self.number(agent) for agent in agents], self.device)
@@ -206,18 +169,6 @@ class Supervised(AgentBuffers):
             oracle = super().oracle(batch_size, seed, replacement, agents, strategy)
         constants = ConstantBuffers(self._module, self.changing, self._called)
         return ModuleOracle(oracle, rows, constants, f"the gradient of {self.name} cannot be computed")
-
-    def stacked_gradient(self, points: torch.Tensor, inputs: Tree, targets: Tree, out: torch.Tensor) -> None:
-        """Compute all agents at once with vmap."""
-        gradient = vmap(grad(self.mean_loss), randomness="error")
-        out.copy_(gradient(points.detach(), inputs, targets))
-
-    def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
-        """Compute agent by agent; each parameter is a leaf that views its part of the row."""
-        for i, leaves in enumerate(self._rows_as_leaves(points)):
-            _, gradients = self._differentiate(leaves, inputs[i], targets[i])
-            for place, gradient in zip(self.unflatten(out[i]).values(), gradients, strict=True):
-                place.copy_(gradient)
 
     def loss(self, x: torch.Tensor) -> float:
         """Return f(x); every agent has the same weight, whatever the size of its shard."""
@@ -258,7 +209,7 @@ class Supervised(AgentBuffers):
                 )
             return {"accuracy": None}
         with self._evaluation(), torch.no_grad():
-            found, kept = scores_on(partial(self._outputs, x), self.test_chunks(), self.loss_function, bool(metrics))
+            found, kept = scores_on(partial(self.outputs, x), self.test_chunks(), self.loss_function, bool(metrics))
         return {**found, **own_scores(metrics, *kept)}
 
     def model(self, x: torch.Tensor) -> nn.Module:
@@ -269,13 +220,6 @@ class Supervised(AgentBuffers):
             for name, value in {**self.unflatten(x), **(self._given or {})}.items():
                 tensors[name].copy_(value)
         return module
-
-    def _rows_as_leaves(self, points: torch.Tensor) -> list[dict[str, torch.Tensor]]:
-        key = (points.data_ptr(), len(points))
-        if key not in self._leaves:
-            rows = (self.unflatten(row) for row in points.detach())
-            self._leaves = {key: [{name: view.requires_grad_() for name, view in row.items()} for row in rows]}
-        return self._leaves[key]
 
 
 def supervised(

@@ -6,8 +6,9 @@ import time
 
 import torch
 
+from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError
-from peerdescent.problems import Problem
+from peerdescent.problems import Oracle, Problem
 from peerdescent.training.devices import synchronize
 from peerdescent.training.settings import Settings
 
@@ -19,6 +20,7 @@ def choose_strategy(problem: Problem, points: torch.Tensor, settings: Settings) 
 
     `auto` follows the problem's own rule, which depends on the experiment alone: both strategies give the same to
     rounding only, and no clock may decide which rounding a seed gets. `measure` times both, and is recorded.
+    `compiled` is used only if asked for: no compiler on a machine may decide about rounding either.
     """
     if settings.gradients == "auto":
         return problem.preferred_strategy()
@@ -42,6 +44,27 @@ def choose_strategy(problem: Problem, points: torch.Tensor, settings: Settings) 
     if len(times) < len(problem.strategies):
         return best, f"the other way is impossible: {reason}"
     return best, f"measured {max(times.values()) / times[best]:.1f}× faster"
+
+
+def make_oracle(problem: Problem, settings: Settings, agents: range, strategy: str, group: ProcessGroup) -> Oracle:
+    """The gradients of the agents of this process.
+
+    Raises:
+        InputError: they cannot be computed this way, here or in another process.
+    """
+    failure: InputError | None = None
+    try:
+        oracle = problem.oracle(settings.samples, settings.seed, settings.replacement, agents, strategy)
+    except InputError as error:
+        failure = error
+    if strategy == "compiled":  # one machine may have a compiler and another one none
+        reasons = group.broadcast_object(group.gather_object(failure and str(failure)))
+        first = next((rank for rank, reason in enumerate(reasons) if reason), None)
+        if first is not None and failure is None:
+            failure = InputError(f"process {first}: {reasons[first]}")
+    if failure is not None:
+        raise failure
+    return oracle
 
 
 def _measure(problem: Problem, points: torch.Tensor, batch_size: int | None, strategy: str) -> float:

@@ -33,7 +33,7 @@ from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
 from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
 from peerdescent.training.gradient_processing import processed
-from peerdescent.training.gradients import choose_strategy
+from peerdescent.training.gradients import choose_strategy, make_oracle
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -95,7 +95,7 @@ class Run:
         strategy = choose_strategy(self.problem, x, settings) if group.is_rank_zero else None
         self.strategy, reason = group.broadcast_object(strategy)
         self.gradients = f"{self.strategy} ({reason})"
-        oracle = self.problem.oracle(settings.samples, settings.seed, settings.replacement, block, self.strategy)
+        oracle = make_oracle(self.problem, settings, block, self.strategy, group)
         self.buffers: Buffers = buffers_of(oracle)
         """What the forward passes of the agents hosted here change, one row per agent, live; most models have none."""
         if settings.recalibrates:

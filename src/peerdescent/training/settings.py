@@ -91,8 +91,12 @@ class Settings(Schema, frozen=True, kw_only=True):
         about("The update: one fused C pass, torch.compile, or plain PyTorch; auto: C on the CPU.", panel=COMPUTE),
     ] = "auto"
     gradients: Annotated[
-        Literal["auto", "stacked", "loop", "measure"],
-        about("All agents at once, or one by one; auto follows a fixed rule, measure times both.", panel=COMPUTE),
+        Literal["auto", "stacked", "loop", "compiled", "measure"],
+        about(
+            "All agents at once, or one by one; auto follows a fixed rule, measure times both; compiled: all at once "
+            "by a function that is compiled first, for long runs of a Python model.",
+            panel=COMPUTE,
+        ),
     ] = "auto"
 
     def __post_init__(self) -> None:
