@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.commands import Command, rows
+from tests.support.commands import Command, rows, without_seconds
 
 from peerdescent.experiments import sweep_run
 from peerdescent.report import run_page
@@ -77,8 +77,7 @@ def test_a_sweep_goes_on_with_what_is_missing(
 
 
 def rows_of(content: bytes) -> list[dict[str, object]]:
-    found = [json.loads(line) for line in content.splitlines()]
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in found]
+    return without_seconds([json.loads(line) for line in content.splitlines()])
 
 
 @pytest.mark.usefixtures("undrawn_sweep")

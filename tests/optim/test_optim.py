@@ -217,7 +217,7 @@ def test_a_parameter_without_gradient_does_not_change() -> None:
             lambda p: optim.DSGD1([*p, nn.Parameter(torch.ones(1, dtype=torch.float64))], "ring:1"),
             "one floating-point dtype",
         ),
-        (lambda p: optim.DSGD1([nn.Parameter(torch.ones(1, device="meta"))], "ring:1"), "on the CPU"),
+        (lambda p: optim.DSGD1([nn.Parameter(torch.ones(1, device="meta"))], "ring:1"), "on one device"),
     ],
 )
 def test_wrong_input_is_one_sentence(make: Callable[[Any], object], words: str) -> None:

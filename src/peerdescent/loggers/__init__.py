@@ -6,7 +6,7 @@
 ...     result = peerdescent.train("quadratic", "ring:4", "d2", iterations=10, eval_every=10, per_agent=False,
 ...                                callbacks=[CSV(f"{folder}/a.csv")])
 ...     print(open(f"{folder}/a.csv").readline().strip())
-iteration,loss,accuracy,consensus_error,gradient_norm,bytes_sent,seconds
+iteration,loss,accuracy,consensus_error,gradient_norm,bytes_sent,seconds,evaluation_seconds
 
 Without a place of their own they write into the run folder: `metrics.csv`, `tensorboard/`, `wandb/`. On the command
 line, `--log csv --log tensorboard` does that.

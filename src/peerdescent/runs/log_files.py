@@ -8,6 +8,7 @@ wandb/         runs whose id begins with ours, as Weights & Biases lays them out
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,7 +31,7 @@ _WANDB_FILES = {
 def logs_in(folder: Path) -> list[str]:
     """The loggers that have written into a run folder."""
     found = {
-        "csv": (folder / CSV_FILE).is_file(),
+        "csv": os.path.isfile(folder / CSV_FILE),  # False for a name that no file can have
         "tensorboard": any(_matching(folder / TENSORBOARD_FOLDER, EVENTS_NAME)),
         "wandb": any(_matching(folder / WANDB_FOLDER, WANDB_RUN)),
     }
@@ -67,7 +68,7 @@ def remove_wandb_run(run: Path) -> None:
 
 
 def _matching(folder: Path, pattern: re.Pattern[str]) -> Iterator[Path]:
-    if folder.is_dir() and not folder.is_symlink():
+    if os.path.isdir(folder) and not os.path.islink(folder):
         yield from sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
 
 
