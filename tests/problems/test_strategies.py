@@ -80,3 +80,23 @@ def test_the_answer_depends_on_nothing_but_the_problem() -> None:
     assert len({problem.preferred_strategy() for _ in range(3)}) == 1
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(problem.start(0), problem.start(0))
+
+
+@pytest.mark.parametrize("width", [3, 5, 13, 37])
+def test_agents_have_the_same_gradients_in_any_block(width: int) -> None:
+    """In memory, the rows and samples of an agent begin where the agents before it end."""
+    torch.manual_seed(width)
+    module = nn.Sequential(nn.Linear(width, width + 2), nn.Tanh(), nn.Linear(width + 2, 2))
+    check_blocks(of(module, width, agents=5))
+    check_blocks(logistic_nonconvex(agents=5, samples=100, dimension=width))
+
+
+def check_blocks(problem: Problem) -> None:
+    points = problem.start(0) + 0.1 * torch.randn(5, problem.dimension)
+    every = torch.empty_like(points)
+    for batch_size in (1, 3, 7, None):
+        problem.oracle(batch_size, 0, True, range(5), "loop")(points, 0, every)
+        for first in range(1, 5):
+            own, out = points[first:].clone(), torch.empty_like(points[first:])
+            problem.oracle(batch_size, 0, True, range(first, 5), "loop")(own, 0, out)
+            assert torch.equal(out, every[first:]), (batch_size, first)

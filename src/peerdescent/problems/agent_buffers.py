@@ -34,8 +34,8 @@ class AgentBuffers(Sampled):
     _given: Buffers | None = None
     _updates: bool = False
     """Whether calls change the buffers; evaluations do not."""
-    _leaves: dict[tuple[int, int], list[dict[str, torch.Tensor]]]
-    """The parameters of the last points as leaves, by the address and number of the points."""
+    _leaves: dict[tuple[int, int], tuple[list[torch.Tensor], list[dict[str, torch.Tensor]]]]
+    """The rows of the last points and their parameters as leaves, by the address and number of the points."""
 
     @cached_property
     def _module(self) -> nn.Module:

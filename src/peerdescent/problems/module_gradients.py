@@ -13,7 +13,7 @@ from torch.func import grad, vmap
 
 from peerdescent.data.lazy import of_agents
 from peerdescent.data.shards import ShardedData, Shards
-from peerdescent.data.trees import Tree
+from peerdescent.data.trees import Tree, aligned
 from peerdescent.errors import InputError
 from peerdescent.problems.agent_buffers import AgentBuffers
 from peerdescent.problems.compiled import compile_gradient
@@ -150,11 +150,12 @@ class ModuleGradients(AgentBuffers):
 
     def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
         """Compute agent by agent with autograd, or with a recording of it."""
-        for i, row in enumerate(points.detach()):
-            arguments = row, inputs[i], targets[i]
+        rows, leaves = self._aligned_rows(points)
+        for i, row in enumerate(rows):
+            arguments = row, aligned(inputs[i]), aligned(targets[i])
             gradients = self._recordings.replay("loop", *arguments)
             if gradients is None:
-                _, gradients = self.differentiate(self._rows_as_leaves(points)[i], inputs[i], targets[i])
+                _, gradients = self.differentiate(leaves[i], *arguments[1:])
                 if self._recordings.due("loop", *arguments) and self._repeats:
                     self._recordings.record("loop", self._one_agents_gradients, arguments, gradients)
             torch._foreach_copy_(list(self.unflatten(out[i]).values()), list(gradients))
@@ -192,9 +193,15 @@ class ModuleGradients(AgentBuffers):
         new.__dict__.pop("_vmap_failure", None)
         return new
 
-    def _rows_as_leaves(self, points: torch.Tensor) -> list[dict[str, torch.Tensor]]:
+    def _aligned_rows(self, points: torch.Tensor) -> tuple[list[torch.Tensor], list[dict[str, torch.Tensor]]]:
+        """Return the rows of the points, in aligned memory, and their parameters as leaves that view them."""
         key = (points.data_ptr(), len(points))
         if key not in self._leaves:
-            rows = (self.unflatten(row) for row in points.detach())
-            self._leaves = {key: [{name: view.requires_grad_() for name, view in row.items()} for row in rows]}
-        return self._leaves[key]
+            rows = [aligned(row) for row in points.detach()]
+            leaves = [{name: view.requires_grad_() for name, view in self.unflatten(row).items()} for row in rows]
+            self._leaves = {key: (rows, leaves)}
+        rows, leaves = self._leaves[key]
+        for row, point in zip(rows, points.detach(), strict=True):
+            if row.data_ptr() != point.data_ptr():
+                row.copy_(point)
+        return rows, leaves

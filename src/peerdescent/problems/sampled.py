@@ -12,7 +12,7 @@ import torch
 
 from peerdescent.data import trees
 from peerdescent.data.shards import EVALUATED_AT_ONCE, Draw, ShardedData, Shards, TensorShards
-from peerdescent.data.trees import Batch, Tree
+from peerdescent.data.trees import Batch, Tree, aligned
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Oracle, Problem
 from peerdescent.problems.given_data import TestData
@@ -99,8 +99,11 @@ class Sampled(Problem):
 
     def looped_gradient(self, points: torch.Tensor, inputs: Batches, targets: Batches, out: torch.Tensor) -> None:
         """Compute the same agent by agent; batches may have different sizes."""
+        found = torch.empty_like(out[:1])
         for i in range(len(points)):
-            self.stacked_gradient(points[i : i + 1], inputs[i][None], targets[i][None], out[i : i + 1])
+            batch = aligned(inputs[i])[None], aligned(targets[i])[None]
+            self.stacked_gradient(aligned(points[i : i + 1]), *batch, found)
+            out[i] = found[0]
 
     def gradient_function(self, strategy: str) -> GradientFunction:
         """Return the function of a strategy."""
