@@ -151,7 +151,7 @@ def draw(curves: dict[str, Curve], counts: np.ndarray, path: Path) -> None:
     for (agent, label), count in np.ndenumerate(counts):
         left.text(label, agent, f"{count:,}" if count else "", ha="center", va="center", fontsize=9)
     left.set_xticks(range(10), FASHION_CLASSES, rotation=40, ha="right")
-    left.set_yticks(range(len(counts)), [f"agent {agent + 1}" for agent in range(len(counts))])
+    left.set_yticks(range(len(counts)), [f"agent {agent}" for agent in range(len(counts))])
     left.tick_params(length=0)
     left.spines[:].set_visible(False)
     left.set_title("training pictures of each agent", fontsize=12)
