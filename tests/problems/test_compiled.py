@@ -12,6 +12,7 @@ from torch import nn
 
 from peerdescent import InputError, train
 from peerdescent.problems import MnistNN, Supervised, compiled, quadratic, supervised
+from peerdescent.training import gradients
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 Compiled = Callable[..., Sequence[torch.Tensor]]
@@ -59,13 +60,48 @@ def test_it_is_compiled_once_for_all_runs_of_a_problem(compilations: list[int], 
     assert torch.equal(run(given, iterations=9, out=tmp_path / "a", resume=True).x, whole.x)
     assert len(compilations) == 1
     with pytest.raises(InputError, match="holds another run \\(gradients"):
-        run(given, iterations=12, gradients="auto", out=tmp_path / "a", resume=True)
+        run(given, iterations=12, gradients="stacked", out=tmp_path / "a", resume=True)
 
 
-def test_it_is_never_chosen_by_itself(compilations: list[int]) -> None:
-    for gradients in ("auto", "measure"):
-        assert not run(problem(), gradients=gradients).gradients.startswith("compiled")
+@pytest.fixture
+def long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradients, "COMPILED_FROM", 9)
+
+
+@pytest.mark.usefixtures("long")
+def test_long_runs_are_compiled_and_short_ones_are_not(compilations: list[int]) -> None:
+    assert run(problem(), iterations=9, gradients="auto").gradients == "compiled (the run is long)"
+    assert len(compilations) == 1
+    for settings in ({"iterations": 8, "gradients": "auto"}, {"iterations": 9, "gradients": "measure"}):
+        assert not run(problem(), **settings).gradients.startswith("compiled")
+    for other in (problem(nn.Sequential(nn.Linear(4, 3), nn.Dropout())), MnistNN(agents=3)):
+        assert not run(other, iterations=9, gradients="auto").gradients.startswith("compiled")
+    assert not run(problem(sizes="uneven"), iterations=9, gradients="auto", batch_size=0).gradients.startswith("comp")
+    assert len(compilations) == 1
+
+
+@pytest.mark.usefixtures("long")
+def test_a_run_that_goes_on_keeps_its_strategy(compilations: list[int], tmp_path: Path) -> None:
+    run(problem(), iterations=8, gradients="auto", out=tmp_path / "short")
+    assert run(problem(), iterations=12, gradients="auto", out=tmp_path / "short", resume=True).gradients.startswith(
+        "st"
+    )
     assert not compilations
+    run(problem(), iterations=9, gradients="auto", out=tmp_path / "long")
+    again = run(problem(), iterations=12, gradients="auto", out=tmp_path / "long", resume=True)
+    assert again.gradients.startswith("compiled")
+    assert 'gradients = "compiled"' in (tmp_path / "long" / "experiment.toml").read_text()
+
+
+@pytest.mark.usefixtures("long")
+def test_a_long_run_does_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Compiled:
+        raise RuntimeError("No working C++ compiler found")
+
+    monkeypatch.setattr(compiled, "_compile", fail)
+    result = run(problem(), iterations=9, gradients="auto")
+    assert result.gradients.startswith("stacked (vmap over the agents; gradients = 'compiled' is not available here")
+    assert torch.equal(result.x, run(problem(), iterations=9, gradients="stacked").x)
 
 
 def test_a_compiler_that_fails_is_named_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,8 +114,8 @@ def finished(part: Part, out: Path) -> bool:
     except (OSError, ValueError):
         return False
     wanted = describe(part.experiment, part.experiment.algorithms[0])
-    if wanted["gradients"] == "measure":
-        wanted["gradients"] = known.get("gradients")  # what was measured then
+    if wanted["gradients"] == "measure" or (wanted["gradients"], known.get("gradients")) == ("auto", "compiled"):
+        wanted["gradients"] = known.get("gradients")  # what was measured or compiled then
     if not summary or fingerprint(known) != fingerprint(wanted):
         return False
     early = summary.get("status") == STOPPED_EARLY and all(

@@ -67,6 +67,10 @@ class Problem(ABC):
             return self.strategies[0], "the only way"
         return self.strategies[0], "the first strategy of the problem"
 
+    def compiles(self, batch_size: int | None) -> bool:
+        """Return whether the gradients of a long run should be compiled: a pure function of problem and batch size."""
+        return False
+
     @abstractmethod
     def start(self, seed: int) -> torch.Tensor:
         """Return the starting points of the agents, n×p."""

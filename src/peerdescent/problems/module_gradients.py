@@ -45,6 +45,7 @@ class ModuleGradients(AgentBuffers):
     ) -> None:
         super().__init__(inputs, targets, shards, test)
         self._leaves = {}
+        self._out: tuple[torch.Tensor, list[torch.Tensor]] | None = None
         self._recordings = Recordings()
 
     @property
@@ -104,7 +105,13 @@ class ModuleGradients(AgentBuffers):
             gradients = self._stacked_gradients(*arguments)
             if self._recordings.due("stacked", *arguments):
                 self._recordings.record("stacked", self._stacked_gradients, arguments, gradients)
-        torch._foreach_copy_(list(self.unflatten_rows(out).values()), list(gradients))
+        torch._foreach_copy_(self._places(out), list(gradients))
+
+    def _places(self, out: torch.Tensor) -> list[torch.Tensor]:
+        """Return where the gradients of all agents go, one stack per parameter: views, kept for the next iteration."""
+        if self._out is None or not self._out[0].is_set_to(out):
+            self._out = out, list(self.unflatten_rows(out).values())
+        return self._out[1]
 
     def _stacked_gradients(self, points: torch.Tensor, inputs: Tree, targets: Tree) -> list[torch.Tensor]:
         """Return the gradients of all agents, one stack per parameter."""
@@ -121,7 +128,17 @@ class ModuleGradients(AgentBuffers):
         if key not in self._recordings.compiled:
             self._recordings.compiled[key] = compile_gradient(self._stacked_gradients, arguments)
         gradients = self._recordings.compiled[key](*arguments)
-        torch._foreach_copy_(list(self.unflatten_rows(out).values()), list(gradients))
+        torch._foreach_copy_(self._places(out), list(gradients))
+
+    def compiles(self, batch_size: int | None) -> bool:
+        """Return whether all agents can be compiled together, where stacking them is the rule."""
+        if self.by_hand or self.device.type != "cpu" or self.preferred_strategy()[0] != "stacked":
+            return False
+        try:
+            self.check_compiled(batch_size)
+        except InputError:
+            return False
+        return True
 
     def check_compiled(self, batch_size: int | None) -> None:
         """Refuse data for which no function can be compiled."""

@@ -92,10 +92,9 @@ class Run:
         state = initial_state(self.algorithm, x)
         digest = _digest([state["x"], *self.problem.initial_buffers(settings.seed).values()])
         group.check_same_on_all_ranks({**self._facts(), "starting points": digest[:12]})
-        strategy = choose_strategy(self.problem, x, settings) if group.is_rank_zero else None
-        self.strategy, reason = group.broadcast_object(strategy)
+        chosen = group.broadcast_object(choose_strategy(self.problem, x, settings) if group.is_rank_zero else None)
+        oracle, self.strategy, reason = make_oracle(self.problem, settings, block, chosen, group)
         self.gradients = f"{self.strategy} ({reason})"
-        oracle = make_oracle(self.problem, settings, block, self.strategy, group)
         self.buffers: Buffers = buffers_of(oracle)
         """What the forward passes of the agents hosted here change, one row per agent, live; most models have none."""
         if settings.recalibrates:

@@ -26,8 +26,8 @@ NEEDED = ("iteration", "loss", "bytes_sent")
 def record_in(run: Run, folder: RunFolder) -> None:
     """In rank 0: keep records in a folder, and go on from what it holds."""
     description = dict(run.plan.description)
-    if description["gradients"] == "measure":
-        description["gradients"] = run.strategy  # what was measured is kept when the run is resumed
+    if description["gradients"] == "measure" or run.strategy == "compiled":
+        description["gradients"] = run.strategy  # what was measured or compiled is kept when the run is resumed
     digest = fingerprint(description, start=run.start_digest)
     run.group.broadcast_object(digest)
     run.checkpoints = Checkpoints(folder.checkpoints, run.group, run.placement, digest)

@@ -93,8 +93,8 @@ class Settings(Schema, frozen=True, kw_only=True):
     gradients: Annotated[
         Literal["auto", "stacked", "loop", "compiled", "measure"],
         about(
-            "All agents at once, or one by one; auto follows a fixed rule, measure times both; compiled: all at once "
-            "by a function that is compiled first, for long runs of a Python model.",
+            "All agents at once, or one by one; compiled: all at once, by a function that is compiled first; auto "
+            "follows a fixed rule, and measure times the first two.",
             panel=COMPUTE,
         ),
     ] = "auto"

@@ -212,10 +212,13 @@ def _run_here(
 
 
 def _with_recorded_strategy(plan: Plan, out: Path) -> Plan:
-    """What an earlier attempt found by measuring is kept, for the same bits."""
-    if plan.settings.gradients != "measure" or not os.path.isfile(out / "experiment.toml"):
+    """What an earlier attempt measured or compiled is kept, for the same bits, and so is what it did not compile."""
+    asked = plan.settings.gradients
+    if asked not in ("auto", "measure") or not os.path.isfile(out / "experiment.toml"):
         return plan
-    before = read_experiment(out).get("gradients", "measure")
+    before = read_experiment(out).get("gradients", asked)
+    if before == "auto":
+        before = plan.problem.preferred_strategy()[0]
     return replace(plan, settings=plan.settings.replace(gradients=before))
 
 
