@@ -19,6 +19,7 @@ def numbers(line: str) -> list[float]:
     return [float(number) for number in re.findall(r"\d+\.\d+", line)]
 
 
+@pytest.mark.e2e
 def test_the_example_prints_what_the_readme_shows() -> None:
     found = EXAMPLE.search(README.read_text(encoding="utf-8"))
     assert found

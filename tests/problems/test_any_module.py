@@ -162,7 +162,7 @@ def plainly(module: nn.Module, given: Supervised, x: torch.Tensor, agent: int, c
 
 
 @every_model
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.e2e)])
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_gradients_and_buffers_are_those_of_plain_torch(name: str, dtype: torch.dtype) -> None:
     given = problem(name).to(CPU, dtype)

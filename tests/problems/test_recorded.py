@@ -83,7 +83,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["stacked", "loop"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.e2e)])
 @pytest.mark.parametrize("make", [dense, Residual, pooled])
 def test_a_replay_has_the_bits_of_the_original(
     make: Callable[[], nn.Module], dtype: torch.dtype, strategy: str, monkeypatch: pytest.MonkeyPatch

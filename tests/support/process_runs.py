@@ -102,9 +102,9 @@ def stopping(group: ProcessGroup, run: dict[str, Any]) -> Result:
     return one_run(group, **run, stall=["2@30:0"])
 
 
-def listening() -> list[str]:
-    """The addresses, as Linux writes them, at which this process accepts TCP connections."""
-    inodes, found = set(), set()
+def listening() -> dict[str, str]:
+    """The addresses, as Linux writes them, at which this process accepts TCP connections, by socket."""
+    inodes, found = set(), {}
     for descriptor in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):  # it has just been closed
             inodes.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
@@ -112,8 +112,8 @@ def listening() -> list[str]:
         for line in table.read_text().splitlines()[1:]:
             _, address, _, state, _, _, _, _, _, inode, *_ = line.split()
             if state == "0A" and inode in inodes:
-                found.add(address.partition(":")[0])
-    return sorted(found)
+                found[inode] = address.partition(":")[0]
+    return found
 
 
 def report_worker(group: ProcessGroup, tensors: list[torch.Tensor]) -> list[dict[str, Any]]:

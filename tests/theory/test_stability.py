@@ -149,7 +149,7 @@ def diverges(method: algorithms.Algorithm, graph: graphs.Graph, laplacian: str) 
     return result.metrics[-1]["consensus_error"] > result.metrics[0]["consensus_error"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     name=st.sampled_from([name for name in algorithms.PRESETS if name != "c-sgd" and "adam" not in name]),
     spec=st.sampled_from(["path:4", "star:6", "ring:5", "complete:4", "er:8:0.4:seed=3", "regular:6:3"]),

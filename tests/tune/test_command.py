@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,9 +44,14 @@ def without_seconds(folder: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def tuned(peerdescent_: Command, here: Path) -> Path:
-    done = peerdescent_("tune", *shlex.split(f"{SMALL} {POOR} --trials 12 --seeds 2 --tuning-seeds 2 --seed 5 --out t"))
-    assert done.code == 0, done
+def tuned(peerdescent_: Command, here: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the folder of a tuning that is made once."""
+    first = tmp_path_factory.getbasetemp() / "tuned"
+    if not first.exists():
+        flags = shlex.split(f"{SMALL} {POOR} --trials 12 --seeds 2 --tuning-seeds 2 --seed 5 --out")
+        done = peerdescent_("tune", *flags, first)
+        assert done.code == 0, done
+    shutil.copytree(first, here / "t")
     return here / "t"
 
 
