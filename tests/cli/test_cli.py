@@ -547,6 +547,7 @@ def test_a_method_of_ones_own(peerdescent_: Command) -> None:
 # In a process of its own
 
 
+@pytest.mark.e2e
 def test_the_real_command(process: Command, here: Path) -> None:
     said = process("run", *shlex.split(SMALL), "--out", "a", "--json")
     assert said.code == 0

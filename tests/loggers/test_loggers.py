@@ -147,6 +147,7 @@ def test_a_missing_package_is_named(name: str, make: Any, monkeypatch: pytest.Mo
         make()
 
 
+@pytest.mark.e2e
 def test_the_command_logs_goes_on_and_cleans_up(peerdescent_: Command, here: Path) -> None:
     said = peerdescent_(*COMMAND, "--log", "tensorboard", "--log", "csv", "--out", "a", "--quiet")
     assert said.code == 0, said

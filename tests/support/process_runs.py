@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 import torch
 
 from peerdescent import Result, algorithms, train
-from peerdescent.algorithms import PRESETS
 from peerdescent.distributed.launcher import workers
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.problems import Problem, quadratic, supervised
@@ -34,8 +34,8 @@ def network(agents: int = 10) -> Problem:
     return supervised(model, torch.nn.functional.mse_loss, (x, x.prod(dim=1, keepdim=True)), agents)
 
 
-def every_method(group: ProcessGroup | None) -> dict[str, Result]:
-    """Every preset with loop and stacked gradients, bfloat16 messages, a communication period, and the plain kernel."""
+def every_method(group: ProcessGroup | None, names: Sequence[str]) -> dict[str, Result]:
+    """Presets with loop and stacked gradients, bfloat16 messages, a communication period, and the plain kernel."""
     results = {}
     problem, graph = network(), "er:10:0.4:seed=3"
     variants: dict[str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ def every_method(group: ProcessGroup | None) -> dict[str, Result]:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some presets warn that the theory does not cover them
-        for name in PRESETS:
+        for name in names:
             for variant, settings in variants.items():
                 chosen = {"iterations": SHORT, "batch_size": 4, "eval_every": SHORT, "seed": 1, **settings}
                 method = algorithms.make(name)

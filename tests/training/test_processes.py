@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,18 @@ from peerdescent.training.loop import Run
 pytestmark = pytest.mark.xdist_group("processes")  # its processes and fixtures are started once
 
 
-@pytest.mark.parametrize("processes", [2, *(pytest.param(many, marks=pytest.mark.e2e) for many in (3, 5, 10))])
+SOME = ("dsgpa-f-pb", "dsgpa-t-pb-exact", "dm-sgd", "d2", "d-sgt-2", "c-sgd", "gossip-adamw-outer")
+"""One of each kind; the end-to-end run has all."""
+
+
+def test_one_method_of_each_kind_in_two_processes() -> None:
+    """All in one test, so that processes start once."""
+    assert_same_trajectories(2, SOME)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("processes", [2, 3, 5, 10])
 def test_every_method_in_any_placement(processes: int) -> None:
-    """All methods in one test, so that processes start once."""
     assert_same_trajectories(processes)
 
 
@@ -39,11 +49,11 @@ def test_every_method_without_shared_memory(monkeypatch: pytest.MonkeyPatch) -> 
     assert_same_trajectories(3)
 
 
-def assert_same_trajectories(processes: int) -> None:
-    single = process_runs.every_method(None)
-    with workers(processes, process_runs.every_method) as group:
-        several = process_runs.every_method(group)
-    for name in PRESETS:
+def assert_same_trajectories(processes: int, names: Sequence[str] = tuple(PRESETS)) -> None:
+    single = process_runs.every_method(None, names)
+    with workers(processes, process_runs.every_method, names) as group:
+        several = process_runs.every_method(group, names)
+    for name in names:
         for variant in ("loop", "periodic", "bf16"):
             one, many = single[f"{name} {variant}"], several[f"{name} {variant}"]
             assert torch.equal(one.x, many.x), (name, variant)
