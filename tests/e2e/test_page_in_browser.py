@@ -176,7 +176,7 @@ def test_it_opens_without_errors_and_without_the_network(reader, places, name):
 def test_curves_are_drawn_from_the_records(reader, folder):
     found = reader("good")
     assert set(found.traces()) == {"d-sgd-1", "dm-sgd"}
-    assert set(found.traces("band")) == {"d-sgd-1"}
+    assert set(found.traces("band")) == {"d-sgd-1", "dm-sgd"}
     found.wait_for(lines=2)
     losses = read_metrics(folder / "b1")["loss"]
     assert found.traces()["dm-sgd"]["y"] == pytest.approx(losses, rel=1e-4)
