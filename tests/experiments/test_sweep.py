@@ -115,3 +115,8 @@ def test_flags_win_over_the_sweep_of_a_file(tmp_path: Path) -> None:
     file.write_text("[sweep]\nseedz = 3\n")
     with pytest.raises(InputError, match="seedz"):
         read_with_sweep(str(file))
+
+
+@pytest.mark.parametrize("text", ["eta=a\nb", "eta=a\rb,c", "eta=\0", 'eta="a\n', "eta="])
+def test_a_text_that_is_no_list_is_one_value(text: str) -> None:
+    assert split_values([text]) == ([text], {})

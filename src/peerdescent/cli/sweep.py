@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from peerdescent.report.runs import Group
 
 MOST_JOBS = 1024
-NARROW = ("seeds", "iterations", "gradient norm", "sent", "seconds")
+NARROW = ("seeds", "iterations", "consensus error", "gradient norm", "sent", "seconds")
 """Columns that a terminal has no room for; the files have them."""
 
 

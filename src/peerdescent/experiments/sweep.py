@@ -147,7 +147,7 @@ def split_values(texts: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]
     several: dict[str, list[Any]] = {}
     for text in texts:
         key, _, value = text.partition("=")
-        (parts,) = list(csv.reader([value.strip()], skipinitialspace=True)) or [[]]
+        parts = _parts(value.strip())
         if len(parts) < 2:
             single.append(text)
         elif key.strip() in several:
@@ -157,6 +157,15 @@ def split_values(texts: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]
         else:
             several[key.strip()] = [scalar(part.strip()) for part in parts]
     return single, several
+
+
+def _parts(value: str) -> list[str]:
+    """The values between the commas; one, if it is no list that CSV knows, such as a text with several lines."""
+    try:
+        (parts,) = list(csv.reader([value], skipinitialspace=True)) or [[]]
+    except csv.Error:
+        return [value]
+    return parts
 
 
 def override_sweep(
