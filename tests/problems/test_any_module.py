@@ -135,7 +135,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 
 def made(name: str) -> nn.Module:
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
         return MODELS[name]()
 

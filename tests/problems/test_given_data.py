@@ -227,7 +227,7 @@ class Embedding(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.table, self.layer = nn.Embedding(6, 4), nn.Linear(4, 2)
 
@@ -319,3 +319,11 @@ def test_numbers_in_a_list_are_one_input() -> None:
     inputs, labels = problem.data.few(0, 2)
     assert inputs.shape == (2, 4)
     assert labels.dtype == torch.int64
+
+
+@pytest.mark.parametrize("option", ["partition", "sizes", "seed", "agents"])
+def test_an_array_in_place_of_an_option_is_refused(option: str) -> None:
+    data: Any = torch.randn(12, 3), torch.arange(12) % 2
+    options: Any = {option: np.array([1, 2])}
+    with pytest.raises(InputError, match=option):
+        supervised(nn.Linear(3, 2), nn.functional.cross_entropy, data, **options)

@@ -28,7 +28,7 @@ def two_moons() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def small_net() -> nn.Sequential:
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
 

@@ -29,7 +29,7 @@ def images(agents: int = AGENTS) -> tuple[torch.Tensor, torch.Tensor]:
 
 def network() -> nn.Sequential:
     """A convolution with BatchNorm and dropout, and a second BatchNorm behind a dense layer."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = [nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Dropout(0.3), nn.Flatten()]
         return nn.Sequential(*first, nn.Linear(27, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2))
@@ -80,7 +80,7 @@ def by_hand(state: State, iterations: range, seed: int = 0) -> State:
             own = whole.shard(agent)
             batch = own[0][rows[agent]].to(dtype), own[1][rows[agent]]
             module.zero_grad()
-            with torch.random.fork_rng():
+            with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(stream(seed, "module", agent, k).integers(2**62)))
                 nn.functional.cross_entropy(module(batch[0]), batch[1]).backward()
         for name, _ in network().named_parameters():

@@ -22,7 +22,7 @@ def tensors(samples: int = SAMPLES) -> tuple[torch.Tensor, torch.Tensor]:
 
 def net(outputs: int = CLASSES) -> nn.Sequential:
     """A small classifier, always the same."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, outputs))
 

@@ -23,7 +23,7 @@ def regression(agents: int = 3, samples: int = 30, sizes: str = "even", test: bo
     generator = torch.Generator().manual_seed(1)
     inputs = torch.randn(samples + 11, 3, generator=generator)
     targets = inputs @ torch.tensor([[1.0], [-2.0], [0.5]]) + 1
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Linear(3, 1)
     held = (inputs[samples:], targets[samples:]) if test else None
@@ -68,7 +68,7 @@ def test_the_test_loss_of_tokens_is_that_of_the_whole_test_set() -> None:
     generator = torch.Generator().manual_seed(0)
     data = [torch.randint(WORDS, (700, TOKENS), generator=generator) for _ in range(2)]
     test = (data[0][:600], data[1][:600])  # more than one chunk of an evaluation
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Embedding(WORDS, 4), nn.Linear(4, WORDS))
 

@@ -87,9 +87,10 @@ def as_shards(
         _refuse("shards says which samples an agent has", asked)
         parts, count = _checked(shards, len(given)), _agents(agents, len(shards), "shards")
     else:
-        kind, count = partition or "iid", AGENTS if agents is None else agents
-        labels = len(given) if kind == "iid" else _labels(given)
-        parts = make_partition(labels, count, kind, seed or 0, sizes or "even")
+        kind, count = "iid" if partition is None else partition, AGENTS if agents is None else agents
+        labels = _labels(given) if isinstance(kind, str) and kind != "iid" else len(given)
+        chosen = 0 if seed is None else seed, "even" if sizes is None else sizes
+        parts = make_partition(labels, count, kind, *chosen)
     if isinstance(given, Source):
         return LazyShards([given] * count, parts)
     return _in_memory(given, parts)

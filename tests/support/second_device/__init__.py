@@ -43,5 +43,9 @@ def register(library: Path) -> None:
         set_device=lambda device: None,
         manual_seed_all=lambda seed: None,
         _is_in_bad_fork=lambda: False,
+        # for other tests of this process, whose calls of torch ask every device
+        get_amp_supported_dtype=lambda: [torch.float16, torch.bfloat16],
+        get_rng_state=lambda device=None: torch.zeros(1, dtype=torch.uint8),
+        set_rng_state=lambda state, device=None: None,
     )
     torch._register_device_module(NAME, module)
