@@ -105,8 +105,9 @@ def test_load_gives_the_model_and_says_what_is_missing(here: Path) -> None:
     pairs = zip(again.model().parameters(), made.model().parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
     assert again.metrics.rows == made.metrics.rows
-    with pytest.raises(InputError, match="holds no run"):
-        peerdescent.load(here)
+    for path in (here, "x" * 300):
+        with pytest.raises(InputError, match="holds no run"):
+            peerdescent.load(path)
 
 
 def test_aliases_are_the_methods_they_name(peerdescent_: Command, here: Path) -> None:

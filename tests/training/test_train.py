@@ -190,6 +190,8 @@ def test_a_measured_choice_is_written_down_and_kept_on_resume(tmp_path: Path, mo
 def test_a_power_is_not_taken_twice() -> None:
     with pytest.raises(InputError, match="has a power of its own"):
         peerdescent.algorithms.make("dsgpa-f-pb", powerball=0.7)
+    with pytest.raises(InputError, match="gamma"):
+        peerdescent.algorithms.make("dsgpa-f", powerball=0.7, gamma=np.array([1, 2]))
     assert peerdescent.algorithms.make("dsgpa-f", powerball=0.7).gamma == 1.0
 
 

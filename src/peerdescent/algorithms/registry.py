@@ -90,7 +90,8 @@ def make(name: str, powerball: float | None = None, **values: Any) -> Algorithm:
         given = values.get("transform", Transform())
         if not isinstance(given, Transform):
             raise InputError(f"transform is {described(given)}: expected one of peerdescent.transforms.")
-        if {**preset.values, **values}.get("gamma", 1.0) != 1:
+        plain = preset.kind(**{**preset.values, **_numbers(preset, values)})  # refuses values of a wrong type
+        if getattr(plain, "gamma", 1.0) != 1:
             raise InputError(f"{name} has a power of its own: use --set gamma={powerball} instead of powerball.")
         values["transform"] = given.then(Powerball(powerball))
     return preset.kind(**{**preset.values, **_numbers(preset, values)})

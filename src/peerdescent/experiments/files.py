@@ -46,7 +46,7 @@ def read_with_sweep(source: str, trust: bool = False) -> tuple[Experiment, Sweep
         text = files(__package__).joinpath("library").joinpath(f"{source}.toml").read_text(encoding="utf-8")
         return from_keys(toml.loads(text, source), source), Sweep()
     path = Path(source)
-    if os.path.isdir(source):  # unlike Path's, it is False for too long a name
+    if os.path.isdir(source):
         path = run_file(path)
     elif path.suffix != ".toml" and not os.path.exists(source):
         near = did_you_mean(source, library())
@@ -68,7 +68,7 @@ def read_with_sweep(source: str, trust: bool = False) -> tuple[Experiment, Sweep
 def run_file(folder: Path) -> Path:
     """The file in a run folder that says what was run."""
     for name in RUN_FILES:
-        if (folder / name).is_file():
+        if os.path.isfile(folder / name):  # unlike Path's, it is False for too long a name
             return folder / name
     raise InputError(f"{folder} holds no run: expected one of {', '.join(RUN_FILES)} in it.")
 

@@ -244,8 +244,7 @@ def supervised(
     - Other Datasets are read sample by sample when a batch is drawn: what `__getitem__` draws with torch, `random` or
       `numpy.random` is a function of (seed, agent, iteration), so augmentation is live, and a run can be repeated.
       Evaluations draw the same every time.
-    - Of a DataLoader, the dataset, the collate_fn and the batch_size (unless `train` is given another) are used.
-      Agents draw their own, always full minibatches.
+    - Of a DataLoader, the dataset, collate_fn and (unless `train` is given another) batch_size are used.
     - IterableDatasets are streams: iteration k of an agent takes its next batch, whatever `replacement` is; one that
       ends starts again. Of one stream for all, agent i takes samples i, i+n, i+2n, … Resuming reads from the start.
     - A list has one of these for each agent.
@@ -259,10 +258,8 @@ def supervised(
         loss: loss(outputs, targets), the mean over a batch.
         data: one data set for all agents, or a list with one for each.
         agents: n; 10 unless data or shards decide it.
-        partition: "iid" (the default), "label" or "dirichlet:A". Labels are `targets` or `labels` of a Dataset, or
-            read from all its samples.
-        test: data for the test loss, for your own metrics, and for the accuracy of a classifier, whose answer is the
-            largest output; streams need a length.
+        partition: "iid" (the default), "label" or "dirichlet:A", by `targets`, `labels` or samples of a Dataset.
+        test: data for the test loss, your own metrics, and the accuracy of a classifier; streams need a length.
         start: "shared" (the parameters of the module) or "independent" (new ones for each agent, drawn by the
             `reset_parameters` of its layers).
         sizes: "even" (the default) or "uneven" shards.

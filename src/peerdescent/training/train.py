@@ -64,16 +64,13 @@ def train(
         resume: continue the run in `out`.
         overwrite: replace the run in `out`.
         x0: the agents' starting points, n×p or one row; None takes the problem's.
-        metrics: your own by name, each a function of (outputs, targets): the outputs of the model for all test inputs,
-            and their targets. For a problem without a model it is a function of x. It returns a number, which is
-            recorded under that name at x̄, and under agent_NAME for every agent where agents are evaluated.
+        metrics: your own by name: functions of (outputs, targets) over all test inputs, or of x where there is no
+            model, that return a number. It is recorded at x̄, and as agent_NAME for agents that are evaluated.
         callbacks: called as the run goes on, see `Callback`; in several processes, in rank 0.
-        workers: local processes that share the agents, started here. The problem is pickled for them, and a script
-            that asks for more than one must guard its main part with `if __name__ == "__main__"`.
+        workers: local processes that share the agents; a script needs `if __name__ == "__main__"` for that.
         group: the processes that share the agents, each of which calls `train` with the same arguments.
-        on_loss: when a process is lost: "stop", "continue" with the agents that are left, or "restart" all workers
-            from the last checkpoint (under torchrun, `--max-restarts` does that).
-        kill: faults to inject, AGENT@ITERATION: the process that hosts the agent kills itself before that iteration.
+        on_loss: when a process is lost: "stop", "continue" without its agents, or "restart" from the last checkpoint.
+        kill: faults to inject, AGENT@ITERATION: the agent's process kills itself before that iteration.
         stall: faults to inject, AGENT@ITERATION:SECONDS: it sleeps for so long.
         progress: show a progress bar; None does so in a notebook and at a prompt, not in a script.
         **settings: iterations, batch_size, seed and the other fields of `Settings`.
@@ -93,9 +90,6 @@ def train(
     >>> result = train(problem, "complete:3", method, iterations=2000, dtype="float64")
     >>> round(float(result.x_mean), 3)
     0.333
-    >>> result = train("quadratic", "ring:4", "d-sgd-1", iterations=10, metrics={"length": torch.linalg.vector_norm})
-    >>> result.metrics["length"][-1] == float(result.x_mean.norm())
-    True
     """
     own = check_metrics(metrics, pickled=group is None and workers != 1)
     plan = replace(plan_of(problem, graph, algorithm, x0, **settings), metrics=own)

@@ -287,7 +287,7 @@ def _header(r: random.Random, path: Path) -> None:
         content = path.read_bytes() if path.is_file() else b""
         (size,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + size])
-        held = json.loads(header["__metadata__"]["peerdescent"])
+        held = dict(json.loads(header["__metadata__"]["peerdescent"]))
     except (struct.error, ValueError, KeyError, TypeError):  # an earlier damage has left no header
         return _bytes(r, path)
     known = {"lost": [False, [0], [True], ["x"], [99], 5, [-1]], "iteration": [0, 5, -1, 11, 10**9, "10", 1e308, None]}
