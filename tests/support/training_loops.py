@@ -64,7 +64,7 @@ def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
     variants: dict[str, dict[str, Any]] = {
         "loop": {},
         "plain": {"kernel": "plain"},
-        "periodic": {"communication_period": 3},
+        "periodic": {"communication_period": "4,3@5,1@9"},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

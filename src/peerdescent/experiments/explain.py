@@ -17,6 +17,7 @@ from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
+from peerdescent.training.settings import Settings
 from peerdescent.training.train import plan_of
 
 DRAWN = 20
@@ -49,7 +50,7 @@ class Traffic:
 
     vectors_per_edge: int
     dimension: int
-    communication_period: int
+    communication_period: int | str
     bytes_per_iteration: tuple[float, float]
     """By an agent with the fewest neighbours and by one with the most, averaged over the iterations."""
 
@@ -107,7 +108,7 @@ def explain(
 def explain_plan(plan: Plan) -> Explanation:
     """What is known of a plan."""
     s = plan.settings
-    ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+    ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.periods)
     return Explanation(
         plan.name,
         _graph(plan),
@@ -143,8 +144,14 @@ def _diameter(graph: Graph) -> int | None:
 def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
     period, degrees = plan.settings.communication_period, plan.graph.degrees
-    few, many = (int(d) * plan.vectors_sent * plan.vector_bytes / period for d in (degrees.min(), degrees.max()))
+    each = (int(d) * plan.vectors_sent * plan.vector_bytes for d in (degrees.min(), degrees.max()))
+    few, many = (sent / period if isinstance(period, int) else sent * _share(plan.settings) for sent in each)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
+
+
+def _share(settings: Settings) -> float:
+    """The share of the iterations that exchange messages."""
+    return settings.periods.rounds_before(settings.iterations) / max(1, settings.iterations)
 
 
 def theorem1(plan: Plan) -> Theorem1:

@@ -28,7 +28,7 @@ class Bucket:
         algorithm: the method.
         network: this agent and its neighbours.
         kernel: "auto", "compiled", "torch" or "plain".
-        communication_period: iterations from one exchange to the next.
+        communication_period: iterations from one exchange to the next, or a schedule of them.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Bucket:
         algorithm: Algorithm,
         network: MemoryNetwork,
         kernel: str = "auto",
-        communication_period: int = 1,
+        communication_period: int | str = 1,
     ) -> None:
         self.names, self.parameters, self.k = list(parameters), list(parameters.values()), 0
         self._shapes = [p.shape for p in self.parameters]

@@ -118,9 +118,7 @@ class Run:
         self.weights = weights
         self.recorder.note_at_end(*weights.notes)
         network = make_network(weights, x.dtype, x.device, settings.message_dtype, self.group, self.placement)
-        update = make_update(
-            self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.communication_period
-        )
+        update = make_update(self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.periods)
         self.update = with_additions(update, settings, average)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
@@ -294,8 +292,8 @@ class Run:
 
     def bytes_sent(self) -> int:
         """What the agents have sent along all edges, within a process too."""
-        (before, sent), m = self.bytes_before, self.settings.communication_period
-        return int(sent + (self.k // m - before // m) * self.bytes_per_exchange)
+        (before, sent), rounds_before = self.bytes_before, self.settings.periods.rounds_before
+        return int(sent + (rounds_before(self.k) - rounds_before(before)) * self.bytes_per_exchange)
 
     def _diverge(self) -> None:
         result = self._gathered_result()

@@ -109,7 +109,7 @@ class Plan:
     def prediction(self) -> Prediction:
         """Whether the method is stable here, why, and what would make it so."""
         s = self.settings
-        return predict(self.algorithm, self.weights, s.laplacian, s.mixing, s.communication_period)
+        return predict(self.algorithm, self.weights, s.laplacian, s.mixing, s.periods)
 
     @cached_property
     def vector_bytes(self) -> int:
