@@ -124,6 +124,7 @@ def explain_plan(plan: Plan) -> Explanation:
 def _not_judged(plan: Plan) -> list[str]:
     """What the run adds to the method, of which stability, its ranges and Theorem 1 know nothing."""
     added = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added["global averages"] = plan.settings.average_every
     names = [name for name, value in added.items() if value]
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
 

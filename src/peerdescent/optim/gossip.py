@@ -209,11 +209,6 @@ class Gossip(CollectiveOptimizer):
                 exchanged = self.steps == 0 or self._periods.exchanges(self.steps - 1)
                 self._anchors[number] = x if exchanged else self._mean_sent(self._anchors[number])
 
-    def _mean_sent(self, row: torch.Tensor) -> torch.Tensor:
-        n = self.graph.n
-        self._traffic.bytes_sent += 2 * row.numel() * row.element_size() * (n - 1) // n
-        return self._mean(row)
-
     def _forget(self, row: ParameterRow) -> None:
         """Drop the message in flight, if there is one: the parameters are about to change."""
         row.wait()

@@ -56,7 +56,7 @@ class Decentralized(CollectiveOptimizer):
         check_options(options)
         self.algorithm = algorithm
         self._names = {name: _key(name, algorithm) for name in _numbers(algorithm)}
-        self._decoupled = options.get("decay") == "decoupled"
+        self._decoupled, self._average_every = options.get("decay") == "decoupled", options.get("average_every")
         known = {key: getattr(algorithm, name) for name, key in self._names.items()}
         super().__init__(params, {"weight_decay": options.get("weight_decay") or 0.0, **known})
         for group in self.param_groups:
@@ -117,7 +117,8 @@ class Decentralized(CollectiveOptimizer):
             if not active:
                 bucket.update.gradient.zero_()
             decay = float(group.get("weight_decay", 0.0)) if active else 0.0
-            bucket.step(self._variant(group), decay, self._decoupled)
+            merging = self._average_every is not None and (bucket.k + 1) % self._average_every == 0
+            bucket.step(self._variant(group), decay, self._decoupled, self._mean_sent if merging else None)
             group["step"] = bucket.k
         return self._buckets[0].k
 

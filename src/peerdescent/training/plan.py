@@ -15,6 +15,7 @@ from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
+from peerdescent.mixing.global_average import Volume, bytes_per_average
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
@@ -121,6 +122,12 @@ class Plan:
     def vectors_sent(self) -> int:
         """How many vectors an agent sends to each neighbour in an exchange."""
         return vectors_sent(self.algorithm)
+
+    def volume(self, graph: Graph) -> Volume:
+        """What the agents of this graph send: those of the plan, or those that are left."""
+        exchange = self.vectors_sent * self.vector_bytes * 2 * len(graph.edges)
+        merge = bytes_per_average(self.algorithm, graph.n, self.dimension * self.settings.place()[1].itemsize)
+        return Volume(self.settings.periods, exchange, self.settings.average_every, merge)
 
     def start(self, problem: Problem) -> torch.Tensor:
         """The agents' starting points, n×p."""

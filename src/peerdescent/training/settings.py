@@ -86,6 +86,12 @@ class Settings(Schema, frozen=True, kw_only=True):
             parse=plain_period,
         ),
     ] = 1
+    average_every: Annotated[
+        int | None, about("Set all agents to their mean after every P-th iteration.", "P", NETWORK, ge=1, le=LARGEST)
+    ] = None
+    final_average: Annotated[
+        bool | None, about("Set all agents to their mean after the last iteration.", panel=NETWORK)
+    ] = None
     message_dtype: Annotated[
         Literal["same", "bf16"],
         about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
