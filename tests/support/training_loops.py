@@ -60,12 +60,13 @@ def collected(group: ProcessGroup, rows: dict[str, torch.Tensor]) -> dict[str, t
 
 
 def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Every preset as an optimizer, with both kernels, and with a communication period."""
+    """Every preset as an optimizer, with both kernels, with a schedule of periods, and with global averages."""
     rows = {}
     variants: dict[str, dict[str, Any]] = {
         "loop": {},
         "plain": {"kernel": "plain"},
-        "periodic": {"communication_period": 3},
+        "periodic": {"communication_period": "4,3@5,1@9"},
+        "averaged": {"communication_period": 2, "average_every": 5},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
