@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,12 +27,15 @@ from peerdescent.runs.metrics import diverged
 from peerdescent.training.added_updates import EMA, check_additions, with_additions
 from peerdescent.training.buffers import at_mean, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
+from peerdescent.training.checkpoint_files import digest_of_arrays
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
-from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
+from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
 from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
+from peerdescent.training.impaired import check_impairments, impair, messages_between, with_inactive
+from peerdescent.training.invariants import new_breaches, recorded_drift
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -84,13 +86,16 @@ class Run:
         """An iteration and the bytes sent until then, where counting starts anew."""
         self._injected = faults.injected(self.placement.block(group.rank))
         self._traffic_before = group.traffic.bytes_sent
+        notes = check_impairments(plan.algorithm, plan.settings, plan.name)
+        for note in notes if group.is_rank_zero else ():
+            self.recorder.note(note)
         self.start_digest = self._set_up(plan.start(self.problem).to(device, dtype))
 
     def _set_up(self, x: torch.Tensor) -> str:
         """Gradients and updates for the agents hosted here; returns a digest of all agents' starting points."""
         settings, group, block = self.settings, self.group, self.placement.block(self.group.rank)
         state = initial_state(self.algorithm, x)
-        digest = _digest([state["x"], *self.problem.initial_buffers(settings.seed).values()])
+        digest = digest_of_arrays([state["x"], *self.problem.initial_buffers(settings.seed).values()])
         group.check_same_on_all_ranks({**self._facts(), "starting points": digest[:12]})
         chosen = group.broadcast_object(choose_strategy(self.problem, x, settings) if group.is_rank_zero else None)
         oracle, self.strategy, reason = make_oracle(self.problem, settings, block, chosen, group)
@@ -117,14 +122,19 @@ class Run:
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
         self.recorder.note_at_end(*weights.notes)
-        network = make_network(weights, x.dtype, x.device, settings.message_dtype, self.group, self.placement)
-        update = make_update(
-            self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.communication_period
-        )
-        self.update = with_additions(update, settings, average)
+        self.rounds, filters = impair(weights, settings, self.lost, self.rounds_before)
+        where = x.dtype, x.device, settings.message_dtype, self.group, self.placement
+        network = make_network(self.rounds, *where, rounds_before=self.rounds_before, filters=filters)
+        how = settings.kernel, settings.threads or 1, settings.communication_period
+        update = with_additions(make_update(self.algorithm, state, network, *how), settings, average)
+        own = self.placement.block(self.group.rank)
+        self.update = with_inactive(update, self.rounds, own, self.buffers)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
-        self.bytes_per_exchange = self.plan.vectors_sent * self.plan.vector_bytes * 2 * len(self.graph.edges)
+
+    def rounds_before(self, k: int) -> int:
+        """The number of exchanges before iteration k."""
+        return k // self.settings.communication_period
 
     @property
     def state(self) -> State:
@@ -282,20 +292,20 @@ class Run:
         self.evaluation_seconds += time.perf_counter() - begin
         counted = {"bytes_sent": self.bytes_sent(), "seconds": self.seconds}
         row = {"iteration": self.k, **mean, **each, **counted, "evaluation_seconds": self.evaluation_seconds}
+        row |= recorded_drift(self.algorithm, state) if self.settings.impaired else {}
         self.callbacks.on_evaluation(self, row)
         if diverged(row):
             return False
-        for name, size in violations(self.algorithm, state).items():
-            if not any(name in known for known in self.recorder.notes):
-                self.recorder.note(
-                    f"invariant violated at iteration {self.k}: {name} is off by {size:.1e} of the largest entry"
-                )
+        for breach in new_breaches(self.algorithm, state, self.k, self.recorder.metrics, self.recorder.notes):
+            self.recorder.note(breach)
         return True
 
     def bytes_sent(self) -> int:
         """What the agents have sent along all edges, within a process too."""
-        (before, sent), m = self.bytes_before, self.settings.communication_period
-        return int(sent + (self.k // m - before // m) * self.bytes_per_exchange)
+        (before, sent), size = self.bytes_before, self.plan.vectors_sent * self.plan.vector_bytes
+        sent += size * messages_between(self.rounds, self.rounds_before(before), self.rounds_before(self.k))
+        self.bytes_before = self.k, sent
+        return int(sent)
 
     def _diverge(self) -> None:
         result = self._gathered_result()
@@ -336,10 +346,3 @@ class Run:
             weights=self.weights,
             buffers=buffers,
         )
-
-
-def _digest(arrays: Sequence[torch.Tensor]) -> str:
-    hashed = hashlib.sha256()
-    for array in arrays:
-        hashed.update(array.cpu().numpy().tobytes())
-    return hashed.hexdigest()
