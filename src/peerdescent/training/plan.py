@@ -92,7 +92,10 @@ class Plan:
         return estimate(
             agents,
             size.dimension,
-            len(self.algorithm.memory()) + (self.settings.ema is not None) + (self.settings.decay == "decoupled"),
+            len(self.algorithm.memory())
+            + (self.settings.ema is not None)
+            + (self.settings.decay == "decoupled")
+            + self.settings.delay * self.vectors_sent,
             self.vectors_sent,
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.edges),
