@@ -20,7 +20,7 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems.base import Buffers, buffers_of
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
@@ -117,7 +117,7 @@ class Run:
         known |= {"on-loss": self.faults.on_loss, "patience": str(self.settings.patience)}
         return {"version": __version__, **known}
 
-    def connect(self, state: State, weights: MixingWeights) -> None:
+    def connect(self, state: State, weights: Weights) -> None:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
@@ -131,10 +131,6 @@ class Run:
         self.update = with_inactive(update, self.rounds, own, self.buffers)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
-
-    def rounds_before(self, k: int) -> int:
-        """The number of exchanges before iteration k."""
-        return k // self.settings.communication_period
 
     @property
     def state(self) -> State:
@@ -306,6 +302,10 @@ class Run:
         sent += size * messages_between(self.rounds, self.rounds_before(before), self.rounds_before(self.k))
         self.bytes_before = self.k, sent
         return int(sent)
+
+    def rounds_before(self, k: int) -> int:
+        """The number of exchanges before iteration k."""
+        return k // self.settings.communication_period
 
     def _diverge(self) -> None:
         result = self._gathered_result()
