@@ -31,9 +31,11 @@ from peerdescent.training.callbacks import Callback, CallbackList, may_add_colum
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
-from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
+from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
 from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
+from peerdescent.training.impaired import check_impairments, impair, with_inactive
+from peerdescent.training.invariants import new_breaches, recorded_drift
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -84,6 +86,9 @@ class Run:
         """An iteration and the bytes sent until then, where counting starts anew."""
         self._injected = faults.injected(self.placement.block(group.rank))
         self._traffic_before = group.traffic.bytes_sent
+        notes = check_impairments(plan.algorithm, plan.settings, plan.name)
+        for note in notes if group.is_rank_zero else ():
+            self.recorder.note(note)
         self.start_digest = self._set_up(plan.start(self.problem).to(device, dtype))
 
     def _set_up(self, x: torch.Tensor) -> str:
@@ -117,21 +122,16 @@ class Run:
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
         self.recorder.note_at_end(*weights.notes)
-        network = make_network(
-            weights,
-            x.dtype,
-            x.device,
-            settings.message_dtype,
-            self.group,
-            self.placement,
-            rounds_before=settings.periods.rounds_before,
-        )
-        update = make_update(self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.periods)
+        rounds_before = settings.periods.rounds_before
+        self.rounds, filters = impair(weights, settings, self.lost, rounds_before)
+        where = x.dtype, x.device, settings.message_dtype, self.group, self.placement
+        network = make_network(self.rounds, *where, rounds_before=rounds_before, filters=filters)
+        how = settings.kernel, settings.threads or 1, settings.periods
         self.merged, self._average = State(), GlobalAverage(self.algorithm, network)
-        self.update = with_additions(update, settings, average, self._average)
+        update = with_additions(make_update(self.algorithm, state, network, *how), settings, average, self._average)
+        self.update = with_inactive(update, self.rounds, self.placement.block(self.group.rank), self.buffers)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
-        self.volume = self.plan.volume(weights)
 
     @property
     def state(self) -> State:
@@ -302,20 +302,19 @@ class Run:
         self.evaluation_seconds += time.perf_counter() - begin
         counted = {"bytes_sent": self.bytes_sent(), "seconds": self.seconds}
         row = {"iteration": self.k, **mean, **each, **counted, "evaluation_seconds": self.evaluation_seconds}
+        row |= recorded_drift(self.algorithm, state) if self.settings.impaired else {}
         self.callbacks.on_evaluation(self, row)
         if diverged(row):
             return False
-        for name, size in violations(self.algorithm, state).items():
-            if not any(name in known for known in self.recorder.notes):
-                self.recorder.note(
-                    f"invariant violated at iteration {self.k}: {name} is off by {size:.1e} of the largest entry"
-                )
+        for breach in new_breaches(self.algorithm, state, self.k, self.recorder.metrics, self.recorder.notes):
+            self.recorder.note(breach)
         return True
 
     def bytes_sent(self) -> int:
         """What the agents have sent along all edges, within a process too."""
-        (before, sent), volume = self.bytes_before, self.volume
-        return int(sent + volume.before(self.k) - volume.before(before) + volume.per_average * bool(self.merged))
+        (before, sent), volume = self.bytes_before, self.plan.volume(self.rounds)
+        self.bytes_before = self.k, sent + volume.between(before, self.k)
+        return int(self.bytes_before[1] + volume.per_average * bool(self.merged))
 
     def _diverge(self) -> None:
         result = self._gathered_result()

@@ -95,7 +95,10 @@ class Plan:
         return estimate(
             agents,
             size.dimension,
-            len(self.algorithm.memory()) + (self.settings.ema is not None) + (self.settings.decay == "decoupled"),
+            len(self.algorithm.memory())
+            + (self.settings.ema is not None)
+            + (self.settings.decay == "decoupled")
+            + self.settings.delay * self.vectors_sent,
             self.vectors_sent,
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.union.edges),
@@ -131,7 +134,7 @@ class Plan:
         """What the agents with these weights send: those of the plan, or those that are left."""
         message = self.vectors_sent * self.vector_bytes
         merge = bytes_per_average(self.algorithm, weights.n, self.dimension * self.settings.place()[1].itemsize)
-        return Volume(self.settings.periods, weights.messages_before, message, self.settings.average_every, merge)
+        return Volume(self.settings.periods, weights.messages, message, self.settings.average_every, merge)
 
     def start(self, problem: Problem) -> torch.Tensor:
         """The agents' starting points, n×p."""
