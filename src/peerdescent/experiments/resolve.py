@@ -25,7 +25,7 @@ def resolve(experiment: Experiment) -> list[Plan]:
     [0.05]
     """
     experiment = prepare(experiment)
-    graph = graphs.parse(experiment.graph)
+    graph = graphs.as_static(graphs.parse(experiment.graph), "a run")
     settings = settings_only(experiment)
     settings.place()
     make_problem = functools.cache(lambda: make_problem_of(experiment, graph))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import scipy.sparse
+from numpy.typing import NDArray
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, Spectrum, spectrum
+from peerdescent.mixing.rounds import Round, both_directions
 
 Matrix = scipy.sparse.csr_array
 MATCHED = "matched"
@@ -26,6 +29,26 @@ class MixingWeights:
     spectrum: Spectrum
     notes: tuple[str, ...] = ()
     """What was changed for the method to work, in sentences."""
+
+    @property
+    def n(self) -> int:
+        """Number of agents."""
+        return self.graph.n
+
+    @property
+    def period(self) -> int:
+        """Every round is the same."""
+        return 1
+
+    @property
+    def pairs(self) -> NDArray[Any]:
+        """Receivers and senders."""
+        return both_directions(self.graph.pairs)
+
+    def at(self, round: int) -> Round:
+        """L, I−W and the pairs, the same in every round."""
+        disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - self.mixing)
+        return Round(self.laplacian, disagreement, self.pairs)
 
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:

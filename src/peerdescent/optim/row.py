@@ -46,7 +46,7 @@ class ParameterRow:
         self.wait()
         self.sent = True
         if self._exchange is not None:
-            self._exchange.own.copy_(row.to(torch.bfloat16) if self.network.rounded else row)
+            self._exchange.outgoing.copy_(row.to(torch.bfloat16) if self.network.rounded else row)
             self._exchange.start()
             self._in_flight = True
 

@@ -11,6 +11,7 @@ from peerdescent.distributed.heartbeat import SnapshotId
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
+from peerdescent.kernels.update import synchronize_messages
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.training.buffers import split_state
 from peerdescent.training.checkpoint_files import Checkpoint
@@ -139,6 +140,7 @@ def continue_without_lost(run: Run) -> bool:
     restored = restore_invariants(run.algorithm, whole) if run.group.is_rank_zero else whole
     for name, array in run.state.items():
         run.group.scatter(restored[name] if run.group.is_rank_zero else None, array, run.placement)
+    synchronize_messages(run.update)
     run.recorder.note(left.note)
     run.recovery.confirm()
     return True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from peerdescent.errors import InputError
+from peerdescent.kernels.update import synchronize_messages
 from peerdescent.runs.contents import CHECKPOINTS, METRICS
 from peerdescent.runs.fingerprint import differences, fingerprint
 from peerdescent.runs.folder import RunFolder, digest_of_rows, read_metrics
@@ -114,3 +115,4 @@ def _restore(run: Run, last: Checkpoint | None) -> None:
         for name, array in run.kept_state().items():
             rows: torch.Tensor | None = None if last is None else last.state[name]
             run.group.scatter(rows, array, run.placement)
+        synchronize_messages(run.update)
