@@ -29,6 +29,7 @@ from peerdescent.training.added_updates import EMA, check_additions, with_additi
 from peerdescent.training.buffers import at_mean, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
+from peerdescent.training.compression import compression_of
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
 from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
@@ -117,7 +118,18 @@ class Run:
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
         self.recorder.note_at_end(*weights.notes)
-        network = make_network(weights, x.dtype, x.device, settings.message_dtype, self.group, self.placement)
+        compression = compression_of(self.algorithm, weights, settings)
+        self.recorder.note_at_end(*compression.notes)
+        network = make_network(
+            weights,
+            x.dtype,
+            x.device,
+            settings.message_dtype,
+            self.group,
+            self.placement,
+            filters=compression.filters,
+            consensus_step=compression.step,
+        )
         update = make_update(
             self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.communication_period
         )

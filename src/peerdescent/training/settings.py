@@ -17,6 +17,7 @@ PER_AGENT_UP_TO = 64
 """Agents up to which each of them is evaluated unless the user decides: all of them take time proportional to n."""
 MOST_THREADS = 1024
 """More than any run can use; far more make the system refuse to start them."""
+UNCOMPRESSED = "none"
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
 
 
@@ -83,6 +84,18 @@ class Settings(Schema, frozen=True, kw_only=True):
         Literal["same", "bf16"],
         about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
     ] = "same"
+    compress: Annotated[
+        str,
+        about(
+            "Send compressed changes of public copies: topk:SHARE, randk:SHARE, qsgd:BITS, sign, bf16; or none.",
+            "KIND",
+            NETWORK,
+        ),
+    ] = "none"
+    consensus_step: Annotated[
+        float | None,
+        about("c: multiplies L and I−W; 1, or less if compressed, unless given.", "C", NETWORK, gt=0, le=1),
+    ] = None
     device: Annotated[str, about("Where the tensors are: cpu, cuda, cuda:1, mps, xpu, …", "DEVICE", COMPUTE)] = "cpu"
     dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
     threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=MOST_THREADS)] = 1
@@ -104,6 +117,18 @@ class Settings(Schema, frozen=True, kw_only=True):
         for name, other in {"decay": "weight_decay", "monitor": "patience"}.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise InputError(f"{name} = {getattr(self, name)!r} has no effect without {other}: give both.")
+        if self.compress != UNCOMPRESSED:
+            self._check_compression()
+
+    def _check_compression(self) -> None:
+        from peerdescent.mixing.compressors import parse
+
+        parse(self.compress)
+        if self.message_dtype != "same":
+            raise InputError(
+                f"message_dtype = {self.message_dtype!r} and compress = {self.compress!r} both decide how messages "
+                "are sent: give one of them."
+            )
 
     @property
     def interval(self) -> int:

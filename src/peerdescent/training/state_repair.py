@@ -14,6 +14,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed.heartbeat import SnapshotId
 from peerdescent.graphs import Graph
+from peerdescent.kernels.update import is_message_memory
 from peerdescent.training.buffers import joined_state, split_state
 
 
@@ -94,7 +95,9 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
     state, buffers = split_state(state)
     x = state["x"][rows]
     fresh = initial_state(algorithm, x)
-    whole = {name: fresh.get(name, x).clone() for name in state}  # what the method does not know is an average of x
+    copies = {name: torch.zeros_like(x) for name in state if is_message_memory(name)}
+    known = {**fresh, **copies}
+    whole = {name: known.get(name, x).clone() for name in state}  # what the method does not know is an average of x
     for name, array in state.items():
         whole[name][stayed] = array
     whole["x"] = x
