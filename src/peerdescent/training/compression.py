@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
+from peerdescent.graphs import AnyGraph
 from peerdescent.mixing.compression import Compression
 from peerdescent.mixing.compressors import parse
 from peerdescent.mixing.consensus_step import default_consensus_step
 from peerdescent.mixing.network import MessageFilter
+from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation
 from peerdescent.training.settings import UNCOMPRESSED, Settings
@@ -30,7 +32,7 @@ class Compressed:
     notes: tuple[str, ...] = ()
 
 
-def check_compression(algorithm: Algorithm, graph: object, settings: Settings) -> None:
+def check_compression(algorithm: Algorithm, graph: AnyGraph, settings: Settings) -> None:
     """Refuse to compress messages that cannot be.
 
     Raises:
@@ -43,27 +45,24 @@ def check_compression(algorithm: Algorithm, graph: object, settings: Settings) -
             f"compress = {settings.compress!r} does not suit {type(algorithm).__name__}: {algorithm.not_compressible}; "
             "use gradient tracking (d-sgt-1) or DSGPA instead."
         )
-    if getattr(graph, "period", 1) != 1:
+    if graph.period != 1:
         raise InputError(
             f"compress = {settings.compress!r} and a graph that changes over time exclude each other: a public copy "
             "must receive every update, so use one graph or no compression."
         )
 
 
-def compression_of(algorithm: Algorithm, weights: MixingWeights, settings: Settings) -> Compressed:
+def compression_of(algorithm: Algorithm, weights: Weights, settings: Settings) -> Compressed:
     """How the messages of a run are compressed."""
     c = consensus_step(algorithm, weights, settings)
     if settings.compress == UNCOMPRESSED:
         return Compressed((), c)
-    note = () if settings.consensus_step is not None else (f"{_reason(settings.compress)} c = {c:g}.",)
-    return Compressed((Compression(parse(settings.compress), settings.seed),), c, note)
+    chosen = settings.consensus_step is None and c != 1
+    notes = (f"consensus_step = {c:g}, by rule for {settings.compress} on this graph; theory gives no exact limit.",)
+    return Compressed((Compression(parse(settings.compress), settings.seed),), c, notes if chosen else ())
 
 
-def _reason(compress: str) -> str:
-    return f"consensus_step was not given; for {compress} on this graph a rule, not a theorem, gives"
-
-
-def consensus_step(algorithm: Algorithm, weights: MixingWeights, settings: Settings) -> float:
+def consensus_step(algorithm: Algorithm, weights: Weights, settings: Settings) -> float:
     """The consensus step c: as given, or by the rule of `default_consensus_step`.
 
     >>> from peerdescent.algorithms import make
@@ -80,8 +79,9 @@ def consensus_step(algorithm: Algorithm, weights: MixingWeights, settings: Setti
     return default_consensus_step(parse(settings.compress), _strength(algorithm, weights))
 
 
-def _strength(algorithm: Algorithm, weights: MixingWeights) -> float:
+def _strength(algorithm: Algorithm, weights: Weights) -> float:
     """By how much one exchange moves x in the mode that it moves most: ρ(I−W), or ηαρ(L) in the letters of DSGPA."""
+    assert isinstance(weights, MixingWeights)  # other graphs are refused
     ends = weights.spectrum
     try:
         equation = Equation(algorithm)
