@@ -117,9 +117,8 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        self.recorder.note_at_end(*weights.notes)
         compression = compression_of(self.algorithm, weights, settings)
-        self.recorder.note_at_end(*compression.notes)
+        self.recorder.note_at_end(*weights.notes, *compression.notes)
         network = make_network(
             weights,
             x.dtype,
