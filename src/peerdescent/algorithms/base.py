@@ -79,6 +79,8 @@ class Algorithm:
     """Whether all agents start from the same point, the mean of their starting points."""
     decays: ClassVar[bool] = False
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
+    not_compressible: ClassVar[str] = ""
+    """Why its messages must not be compressed (`compress`), in words; empty if they may be."""
 
     def __post_init__(self) -> None:
         if not callable(self.transform) or isinstance(self.transform, type):

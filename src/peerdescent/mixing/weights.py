@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import scipy.sparse
@@ -53,6 +53,14 @@ class MixingWeights:
         """L, I−W and the pairs, the same in every round."""
         disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - self.mixing)
         return Round(self.laplacian, disagreement, self.pairs)
+
+    def scaled(self, c: float) -> MixingWeights:
+        """The same with c·L and c·(I−W)."""
+        if c == 1:
+            return self
+        W = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) * (1 - c) + self.mixing * c)
+        W.sort_indices()
+        return replace(self, laplacian=self.laplacian * c, mixing=W, spectrum=self.spectrum.scaled(c))
 
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:

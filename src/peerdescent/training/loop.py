@@ -29,6 +29,7 @@ from peerdescent.training.added_updates import EMA, check_additions, with_additi
 from peerdescent.training.buffers import at_mean, digest_of_arrays, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
+from peerdescent.training.compression import compression_of
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
 from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
@@ -121,11 +122,17 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        self.recorder.note_at_end(*weights.notes)
-        rounds_before = settings.periods.rounds_before
-        self.rounds, filters = impair(weights, settings, self.lost, rounds_before)
+        rounds_before, compression = settings.periods.rounds_before, compression_of(self.algorithm, weights, settings)
+        self.recorder.note_at_end(*weights.notes, *compression.notes)
+        self.rounds, impairments = impair(weights, settings, self.lost, rounds_before)
         where = x.dtype, x.device, settings.message_dtype, self.group, self.placement
-        network = make_network(self.rounds, *where, rounds_before=rounds_before, filters=filters)
+        network = make_network(
+            self.rounds,
+            *where,
+            rounds_before=rounds_before,
+            filters=[*compression.filters, *impairments],
+            consensus_step=compression.step,
+        )
         how = settings.kernel, settings.threads or 1, settings.periods
         self.merged, self._average = State(), GlobalAverage(self.algorithm, network)
         update = with_additions(make_update(self.algorithm, state, network, *how), settings, average, self._average)

@@ -24,6 +24,7 @@ LONGEST_DELAY = 1000
 """Rounds; a sender keeps its messages of so many."""
 MOST_NOISE = 1e30
 """More would overflow single precision."""
+UNCOMPRESSED = "none"
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
 
 
@@ -124,6 +125,18 @@ class Settings(Schema, frozen=True, kw_only=True):
     message_noise: Annotated[
         float, about("σ of Gaussian noise on every entry of every message.", "S", NETWORK, ge=0, le=MOST_NOISE)
     ] = 0.0
+    compress: Annotated[
+        str,
+        about(
+            "Send compressed changes of public copies: topk:SHARE, randk:SHARE, qsgd:BITS, sign, bf16; or none.",
+            "KIND",
+            NETWORK,
+        ),
+    ] = "none"
+    consensus_step: Annotated[
+        float | None,
+        about("c: multiplies L and I−W; 1, or less if compressed, unless given.", "C", NETWORK, gt=0, le=1),
+    ] = None
     device: Annotated[str, about("Where the tensors are: cpu, cuda, cuda:1, mps, xpu, …", "DEVICE", COMPUTE)] = "cpu"
     dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
     threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=MOST_THREADS)] = 1
@@ -150,6 +163,24 @@ class Settings(Schema, frozen=True, kw_only=True):
         for name, other in {"decay": "weight_decay", "monitor": "patience"}.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise InputError(f"{name} = {getattr(self, name)!r} has no effect without {other}: give both.")
+        if self.compress != UNCOMPRESSED:
+            self._check_compression()
+
+    def _check_compression(self) -> None:
+        from peerdescent.mixing.compressors import parse
+
+        parse(self.compress)
+        if self.message_dtype != "same":
+            raise InputError(
+                f"message_dtype = {self.message_dtype!r} and compress = {self.compress!r} both decide how messages "
+                "are sent: give one of them."
+            )
+        impairments = {"drop": None, "inactive": None, "delay": 0, "message_noise": 0.0}
+        for name in (name for name, none in impairments.items() if getattr(self, name) != none):
+            raise InputError(
+                f"compress = {self.compress!r} and {name} = {getattr(self, name)!r} exclude each other: a public copy "
+                "must receive every update, as it was sent."
+            )
 
     def _check_impairments(self) -> None:
         """Refuse texts that mean nothing."""
