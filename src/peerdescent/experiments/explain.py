@@ -11,8 +11,9 @@ import torch
 from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph, Graph
 from peerdescent.problems import Problem
+from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
 from peerdescent.training.memory import Estimate
@@ -29,6 +30,7 @@ class GraphFacts:
 
     agents: int
     edges: int
+    """Of a sequence, of all its rounds together, as are degrees and diameter."""
     degrees: tuple[int, int]
     """The smallest and the largest."""
     diameter: int | None
@@ -128,7 +130,7 @@ def _not_judged(plan: Plan) -> list[str]:
 
 
 def _graph(plan: Plan) -> GraphFacts:
-    graph, ends = plan.graph, plan.weights.spectrum
+    graph, ends = plan.graph.union, plan.weights.spectrum
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
     return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap)
@@ -142,8 +144,8 @@ def _diameter(graph: Graph) -> int | None:
 
 def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
-    period, degrees = plan.settings.communication_period, plan.graph.degrees
-    few, many = (int(d) * plan.vectors_sent * plan.vector_bytes / period for d in (degrees.min(), degrees.max()))
+    period, degrees = plan.settings.communication_period, plan.graph.mean_degrees
+    few, many = (float(d) * plan.vectors_sent * plan.vector_bytes / period for d in (degrees.min(), degrees.max()))
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
 
 
@@ -159,8 +161,10 @@ def theorem1(plan: Plan) -> Theorem1:
         return Theorem1(not failing, failing, infeasible=str(error))
 
 
-def picture(graph: Graph) -> str:
+def picture(graph: AnyGraph) -> str:
     """The adjacency matrix as dots, agents numbered from 0; empty if there are too many.
+
+    A sequence has, instead of a dot, the first of the rounds 0 to 5 with this edge.
 
     >>> from peerdescent.graphs import path
     >>> print(picture(path(3)))
@@ -168,11 +172,22 @@ def picture(graph: Graph) -> str:
      0 · ● ·
      1 ● · ●
      2 · ● ·
+    >>> from peerdescent.graphs import parse
+    >>> print(picture(parse("onepeer-exp:4")))
+       0 1 2 3
+     0 · 0 1 ·
+     1 0 · · 1
+     2 1 · · 0
+     3 · 1 0 ·
     """
     if graph.n > DRAWN:
         return ""
     heads = " ".join(str(number % 10) for number in range(graph.n))
-    rows = [
-        f"{i:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n)) for i in range(graph.n)
-    ]
+    marks = {
+        edge: "●" if isinstance(graph, Graph) else str(number)
+        for number, each in reversed(list(enumerate(frames(graph))))
+        for i, j in each.edges
+        for edge in ((i, j), (j, i))
+    }
+    rows = [f"{i:2} " + " ".join(marks.get((i, j), "·") for j in range(graph.n)) for i in range(graph.n)]
     return "\n".join([f"   {heads}", *rows])
