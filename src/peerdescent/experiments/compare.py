@@ -146,7 +146,7 @@ def _cells(
     x0: torch.Tensor | None,
     settings: dict[str, Any],
 ) -> list[_Cell]:
-    chosen, network = make_settings(settings), graphs.as_static(graphs.as_graph(graph), "a run")
+    chosen, network = make_settings(settings), graphs.as_graph(graph)
     if not isinstance(problem, Problem | str):
         raise InputError(f'problem is {described(problem)}: expected a Problem or a name such as "quadratic".')
     made = problems.make(problem, network.n) if isinstance(problem, str) else problem

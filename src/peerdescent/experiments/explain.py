@@ -12,6 +12,7 @@ from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, Graph
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
 from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
@@ -109,7 +110,11 @@ def explain(
 def explain_plan(plan: Plan) -> Explanation:
     """What is known of a plan."""
     s = plan.settings
-    ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+    ranges = (
+        predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+        if isinstance(plan.weights, MixingWeights)
+        else {}
+    )
     return Explanation(
         plan.name,
         _graph(plan),

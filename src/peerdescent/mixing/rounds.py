@@ -56,6 +56,10 @@ class Rounds(Protocol):
         """The matrices and pairs of a round."""
         ...
 
+    def messages_before(self, round: int) -> int:
+        """The number of messages of all earlier rounds, for each vector that is sent."""
+        ...
+
 
 def both_directions(pairs: NDArray[Any]) -> NDArray[Any]:
     """Receivers and senders along undirected edges.

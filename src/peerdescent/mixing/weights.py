@@ -45,6 +45,10 @@ class MixingWeights:
         """Receivers and senders."""
         return both_directions(self.graph.pairs)
 
+    def messages_before(self, round: int) -> int:
+        """The number of messages of all earlier rounds, for each vector that is sent."""
+        return round * 2 * len(self.graph.edges)
+
     def at(self, round: int) -> Round:
         """L, I−W and the pairs, the same in every round."""
         disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - self.mixing)
@@ -53,7 +57,7 @@ class MixingWeights:
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:
         """Build L and W of these kinds, L = (I−W)/(αη) for "matched"; W becomes (I+W)/2 where the method needs it."""
-        step = _step(algorithm) if laplacian == MATCHED else 1.0
+        step = matched_step(algorithm) if laplacian == MATCHED else 1.0
         L, W, spectral = _matrices(graph, laplacian, mixing, step)
         if algorithm.mixing(spectral.lambda_min) == "as-is":
             return cls(graph, L, W, spectral)
@@ -77,7 +81,7 @@ def _matrices(graph: Graph, laplacian: str, mixing: str, step: float) -> tuple[M
     return L, W, spectrum(L, W)
 
 
-def _step(algorithm: Algorithm) -> float:
+def matched_step(algorithm: Algorithm) -> float:
     """The nominal αη by which the matched Laplacian is divided; 1 for methods without such a product."""
     h = algorithm.nominal()
     step = h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0

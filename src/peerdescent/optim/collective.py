@@ -33,7 +33,7 @@ class CollectiveOptimizer(torch.optim.Optimizer):
         """Read the graph, find the processes, and return each group's parameters to train, by name."""
         # Only through the scaler itself can processes agree on what it found, and on its scale.
         warnings.filterwarnings("ignore", "GradScaler is going to stop passing itself", FutureWarning)
-        self.graph = graphs.as_static(graphs.as_graph(graph), "an optimizer")
+        self.graph = graphs.as_graph(graph)
         self._joining, self._traffic = False, Traffic()
         trained = [trained_parameters(number, group) for number, group in enumerate(self.param_groups)]
         if not any(trained):

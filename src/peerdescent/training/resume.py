@@ -37,7 +37,7 @@ def record_in(run: Run, folder: RunFolder) -> None:
     last = run.checkpoints.last(f"its metrics, which are intact up to iteration {recorded}," if len(rows) else "it")
     _check_same(run, folder, description, last)
     if last is not None and last.lost:
-        last.state = readmit_agents(run.algorithm, run.graph, last.state, last.lost)
+        last.state = readmit_agents(run.algorithm, run.graph.union, last.state, last.lost)
         run.recorder.note(f"{in_words(last.lost)} rejoined at iteration {last.iteration} with a neighbour's x")
     _check_length(run, folder, last, recorded)
     kept = [row for row in rows if last is not None and row["iteration"] <= last.iteration]

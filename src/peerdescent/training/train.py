@@ -117,7 +117,7 @@ def plan_of(
     """The plan of a run that is described by objects, names and settings."""
     if isinstance(problem, Problem) and problem.batch_size is not None:
         settings = {"batch_size": problem.batch_size, **settings}
-    chosen, graph = make_settings(settings), graphs.as_static(graphs.as_graph(graph), "a run")
+    chosen, graph = make_settings(settings), graphs.as_graph(graph)
     agents = graph.n
     if not isinstance(problem, Problem | str):
         raise InputError(f'problem is {described(problem)}: expected a Problem or a name such as "quadratic".')
