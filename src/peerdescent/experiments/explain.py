@@ -11,9 +11,10 @@ import torch
 from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph, Graph
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
+from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
 from peerdescent.training.memory import Estimate
@@ -31,6 +32,7 @@ class GraphFacts:
 
     agents: int
     edges: int
+    """Of a sequence, of all its rounds together, as are degrees and diameter."""
     degrees: tuple[int, int]
     """The smallest and the largest."""
     diameter: int | None
@@ -149,12 +151,8 @@ def _diameter(graph: Graph) -> int | None:
 
 def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
-    period, graph = plan.settings.communication_period, plan.graph
-    if isinstance(graph, Graph):
-        degrees = float(graph.degrees.min()), float(graph.degrees.max())
-    else:
-        degrees = (2 * graph.mean_edges / graph.n,) * 2
-    each = (d * plan.vectors_sent * plan.vector_bytes for d in degrees)
+    period, degrees = plan.settings.communication_period, plan.graph.mean_degrees
+    each = (float(d) * plan.vectors_sent * plan.vector_bytes for d in (degrees.min(), degrees.max()))
     few, many = (sent / period if isinstance(period, int) else sent * _share(plan.settings) for sent in each)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
 
@@ -176,8 +174,10 @@ def theorem1(plan: Plan) -> Theorem1:
         return Theorem1(not failing, failing, infeasible=str(error))
 
 
-def picture(graph: Graph) -> str:
+def picture(graph: AnyGraph) -> str:
     """The adjacency matrix as dots, agents numbered from 0; empty if there are too many.
+
+    A sequence has, instead of a dot, the first of the rounds 0 to 5 with this edge.
 
     >>> from peerdescent.graphs import path
     >>> print(picture(path(3)))
@@ -185,11 +185,22 @@ def picture(graph: Graph) -> str:
      0 · ● ·
      1 ● · ●
      2 · ● ·
+    >>> from peerdescent.graphs import parse
+    >>> print(picture(parse("onepeer-exp:4")))
+       0 1 2 3
+     0 · 0 1 ·
+     1 0 · · 1
+     2 1 · · 0
+     3 · 1 0 ·
     """
     if graph.n > DRAWN:
         return ""
     heads = " ".join(str(number % 10) for number in range(graph.n))
-    rows = [
-        f"{i:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n)) for i in range(graph.n)
-    ]
+    marks = {
+        edge: "●" if isinstance(graph, Graph) else str(number)
+        for number, each in reversed(list(enumerate(frames(graph))))
+        for i, j in each.edges
+        for edge in ((i, j), (j, i))
+    }
+    rows = [f"{i:2} " + " ".join(marks.get((i, j), "·") for j in range(graph.n)) for i in range(graph.n)]
     return "\n".join([f"   {heads}", *rows])
