@@ -67,8 +67,8 @@ def step_of(algorithm: Algorithm, rounded: bool = False, local: bool = False, ov
     except RecordingError:
         return _blocking(algorithm, local)
     plan = plan_step(point, outputs, names, distributed=True)
-    parts = (tuple(map(_send, part)) for part in (plan.for_point, plan.early, plan.late))
-    return Step(*parts, awaits_point=not isinstance(point, Array))
+    for_point, early, late = (tuple(map(_send, part)) for part in (plan.for_point, plan.early, plan.late))
+    return Step(for_point, early, late, awaits_point=not isinstance(point, Array))
 
 
 def _send(message: Message) -> Send:

@@ -111,6 +111,18 @@ class NetworkModel:
                 f"{self.name}: agent {outside[0]} is in no site: add it to one of {', '.join(self.sites)}."
             )
 
+    def as_keys(self) -> dict[str, Any]:
+        """What is given, as the keys of a file; `from_keys` makes the same model of them."""
+        tables = {name: _given(getattr(self, name)) for name in _TABLES}
+        if self.factors:
+            tables["compute"]["factors"] = {_text(agents): factor for agents, factor in self.factors}
+        if self.straggling is not None:
+            tables["stragglers"]["agents"] = list(self.straggling)
+        keys: dict[str, Any] = {"title": self.title, **tables}
+        keys["sites"] = {name: list(agents) for name, agents in self.sites.items()}
+        keys["links"] = {f"{i}>{j}": _given(link) for (i, j), link in self.links.items()}
+        return {key: value for key, value in keys.items() if value}
+
     def scaled(self, bandwidth: float = 1.0, latency: float = 1.0) -> NetworkModel:
         """The same network with all rates and all latencies multiplied.
 
@@ -223,6 +235,15 @@ def _factor(agents: str, value: Any, name: str) -> tuple[Agents, float]:
         text = f"{where}.{agents} = {described(value)}: expected a number greater than 0."
         raise InputError(text) from None
     return agents_of(agents, where), factor
+
+
+def _given(table: Schema) -> dict[str, Any]:
+    known = {setting.name: setting.default for setting in settings_of(type(table))}
+    return {name: value for name, value in table.asdict().items() if value != known[name]}
+
+
+def _text(agents: Agents) -> str:
+    return ",".join(map(str, agents))
 
 
 def _short(key: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,11 +11,15 @@ import torch
 
 from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.clock.files import read
+from peerdescent.clock.model import NetworkModel
+from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
 from peerdescent.problems import Problem
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
+from peerdescent.training.clocked import forecast_of
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
 from peerdescent.training.train import plan_of
@@ -81,6 +86,8 @@ class Explanation:
     notes: list[str]
     memory: Estimate
     """What the run takes on one machine."""
+    forecast: Forecast | None = None
+    """Seconds per iteration in a network, if one was named."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -91,9 +98,16 @@ class Explanation:
 
 
 def explain(
-    problem: Problem | str, graph: object, algorithm: Algorithm | str, x0: torch.Tensor | None = None, **settings: Any
+    problem: Problem | str,
+    graph: object,
+    algorithm: Algorithm | str,
+    x0: torch.Tensor | None = None,
+    network: str | os.PathLike[str] | NetworkModel | None = None,
+    **settings: Any,
 ) -> Explanation:
     """What a call of `train` with the same arguments will meet; nothing is run.
+
+    With a network (a model, a TOML file, or a name such as "wan"), also how long an iteration takes there.
 
     >>> facts = explain("quadratic", "authors10", "dsgpa-f", laplacian="unit")
     >>> facts.stability.stable, facts.graph.agents
@@ -101,11 +115,11 @@ def explain(
     >>> facts.stability.condition
     'stable if and only if ρ(L) < 6.061; here ρ(L) = 5.175'
     """
-    return explain_plan(plan_of(problem, graph, algorithm, x0, **settings))
+    return explain_plan(plan_of(problem, graph, algorithm, x0, **settings), None if network is None else read(network))
 
 
-def explain_plan(plan: Plan) -> Explanation:
-    """What is known of a plan."""
+def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation:
+    """What is known of a plan, and of its time in a network."""
     s = plan.settings
     ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
     return Explanation(
@@ -117,6 +131,7 @@ def explain_plan(plan: Plan) -> Explanation:
         theorem1(plan),
         [*plan.weights.notes, *_not_judged(plan)],
         plan.memory(),
+        None if network is None else forecast_of(plan.algorithm, plan.graph, s, plan.dimension, network),
     )
 
 

@@ -59,8 +59,10 @@ class Forecast:
         equal = [f"{f:.3g} times the {name}" for name, f in self.crossings.items() if f and name != "dimension"]
         if factor := self.crossings["dimension"]:
             equal.append(f"p = {factor * dimension:.3g}")
-        none = f"the {'method' if self.faster else 'all_reduce'} is faster at any bandwidth, latency and p"
-        return pace, f"equal at {' or '.join(equal)}" if equal else none
+        if equal:
+            return pace, f"equally fast at {' or '.join(equal)}"
+        stays = f"the {'method' if self.faster else 'all_reduce'} stays faster at any bandwidth, latency and p"
+        return pace, "" if ratio < 1.005 else stays
 
 
 def forecast(
@@ -118,7 +120,7 @@ def _crossing(both: Callable[[float], tuple[float, float]]) -> float | None:
     found: list[float] = []
     for direction in (-1.0, 1.0):
         last = 0.0
-        for place in np.arange(0.5, FARTHEST + 0.5, 0.5):
+        for place in np.arange(0.5, FARTHEST + 0.5, 0.5).tolist():
             if difference(direction * place) * here < 0:
                 found.append(_bisect(difference, direction * last, direction * place))
                 break

@@ -1,0 +1,63 @@
+"""A finished run in simulated seconds: what its method, graph and settings send, put into a network model."""
+
+from __future__ import annotations
+
+import math
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.clock.communication import Communication, on_graph, step_of
+from peerdescent.clock.compute import compute_seconds
+from peerdescent.clock.model import NetworkModel
+from peerdescent.clock.pace import Forecast, forecast
+from peerdescent.clock.simulation import finish_times
+from peerdescent.graphs import Graph
+from peerdescent.runs.clock_file import COLUMN
+from peerdescent.runs.metrics import Metrics
+from peerdescent.training.settings import Settings
+
+
+def communication_of(algorithm: Algorithm, graph: Graph, settings: Settings, dimension: int) -> Communication:
+    """What a run with these settings sends, with one agent per machine."""
+    rounded, overlap = settings.message_dtype == "bf16", settings.kernel != "plain"
+    size = 8 if settings.dtype == "float64" else 4
+    return on_graph(
+        graph,
+        step_of(algorithm, rounded, overlap=overlap),
+        step_of(algorithm, rounded, local=True, overlap=overlap),
+        dimension * (2 if rounded else size),
+        dimension * size,
+        settings.communication_period,
+    )
+
+
+def clocked(
+    metrics: Metrics, communication: Communication, model: NetworkModel, seed: int, several_processes: bool = False
+) -> Metrics:
+    """The metrics with a column of simulated seconds: when the last agent has finished the iterations of a row.
+
+    Args:
+        metrics: of the run.
+        communication: what it sends.
+        model: the network.
+        seed: of the run; it decides computing times that vary.
+        several_processes: whether its own seconds contain waiting, so that a model cannot be relative to them.
+    """
+    last = metrics[-1] if len(metrics) else {}
+    iterations, seconds = last.get("iteration", 0), last.get("seconds")
+    known = iterations > 0 and seconds is not None and not several_processes
+    measured = seconds / iterations / communication.n if known else None
+    wanted, times = set(metrics["iteration"]), {0: 0.0}
+    compute = compute_seconds(model, communication.n, seed, measured if iterations else 0.0)
+    for k, ends in enumerate(finish_times(communication, model, compute, iterations), start=1):
+        if k in wanted:
+            times[k] = float(ends.max())
+    return Metrics([{**row, COLUMN: times[row["iteration"]]} for row in metrics])
+
+
+def forecast_of(
+    algorithm: Algorithm, graph: Graph, settings: Settings, dimension: int, model: NetworkModel
+) -> Forecast:
+    """The pace of a method before it runs, beside that of an all_reduce."""
+    sent = communication_of(algorithm, graph, settings, dimension)
+    cycle = math.lcm(settings.communication_period, settings.communication_period * (sent.repeats or 1))
+    return forecast(sent, model, settings.seed, cycle=cycle)
