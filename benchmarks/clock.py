@@ -90,7 +90,7 @@ def _seconds(made: list[Host], name: str, options: argparse.Namespace, folder: P
     out = folder / f"run{len(list(folder.iterdir()))}"
     end = WARM + (options.iterations - WARM) // WARM * WARM  # evaluations come every WARM iterations
     words = ["-m", "peerdescent", "run", "-a", name, "--problem", "logistic-nonconvex", "--graph", f"ring:{HOSTS}"]
-    words += ["--set", f"problem.dimension={options.dimension}", "--set", "problem.samples=16", "--batch-size", "1"]
+    words += ["--set", f"problem.dimension={options.dimension - 1}", "--set", "problem.samples=16", "--batch-size", "1"]
     words += ["--iterations", str(end), "--eval-every", str(WARM), "--no-per-agent", "--set", "eta=0.001", "--quiet"]
     words += ["--gradients", "stacked", "--out", str(out), "--communication-period", str(end + 1 if local else 1)]
     processes = []

@@ -24,9 +24,9 @@ from peerdescent.report.seeds import learning_curves
 
 AGENTS, HIDDEN, PERIOD = 32, 1217, 8  # p = 401·1217 + 1218·10 = 500,197
 RUNS = {
-    "dsgpa": ("dsgpa-f", {"eta": 0.1, "alpha": 2.5, "beta": 1.0}, 240, {}),
-    "gossip": ("gossip-sgd", {"eta": 0.05, "beta": 0.9}, 400, {"communication_period": PERIOD}),
-    "all_reduce": ("c-sgd", {"eta": 0.3}, 60, {}),
+    "dsgpa": ("dsgpa-f", {"eta": 0.1, "alpha": 2.5, "beta": 1.0}, 160, {}),
+    "gossip": ("gossip-sgd", {"eta": 0.05, "momentum": 0.9}, 400, {"communication_period": PERIOD}),
+    "all_reduce": ("c-sgd", {"eta": 0.3}, 40, {}),
 }
 
 
@@ -43,7 +43,7 @@ def main() -> None:
         [torch.from_numpy(part) for part in parts]
         for parts in ((digits.train_images, digits.train_labels), (digits.test_images, digits.test_labels))
     )
-    net = nn.Sequential(nn.Linear(400, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 10))
+    net = nn.Sequential(nn.Flatten(), nn.Linear(400, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 10))
     problem = peerdescent.problems.supervised(net, nn.functional.cross_entropy, train, AGENTS, test=test)
 
     for name, (method, numbers, iterations, settings) in RUNS.items():

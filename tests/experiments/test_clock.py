@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,9 +13,11 @@ from tests.support.commands import Command
 
 import peerdescent
 from peerdescent import InputError, clock
+from peerdescent.experiments.clock import clock_runs
 from peerdescent.report import run_page
 from peerdescent.report.page import render
 from peerdescent.report.runs import read
+from peerdescent.runs.lock import FolderLock
 
 SMALL = ["--problem", "quadratic", "--set", "problem.dimension=100", "--graph", "ring:4", "--iterations", "20"]
 FLAT = """
@@ -53,28 +56,22 @@ def test_a_comparison_gets_a_clock_a_column_and_an_axis(peerdescent_: Command, h
     assert '"simulated_seconds":[0,' in render(run_page.page([here / "a"], "report"))
 
 
-def test_a_run_with_a_clock_resumes_and_is_overwritten(peerdescent_: Command, here: Path, network: str) -> None:
-    assert peerdescent_("run", *SMALL, "-a", "d2", "--out", "a").code == 0
-    assert peerdescent_("clock", "a", "--network", network).code == 0
-    assert peerdescent_("run", "a", "--resume", "--iterations", "40").code == 0
+def small(out: str, **options: Any) -> peerdescent.Result:
+    return peerdescent.train("quadratic", "ring:4", "d2", out=out, **{"iterations": 20, **options})
+
+
+def test_a_run_with_a_clock_resumes_and_is_overwritten(here: Path, network: str) -> None:
+    first = small("a")
+    clock_runs([Path("a")], network)
+    rest = small("a", iterations=40, resume=True)
+    assert rest.metrics["iteration"][:2] == first.metrics["iteration"][:2]
     times = read(here / "a").metrics["simulated_seconds"]
     assert times[-1] is None  # newer than the clock
     assert times[1] is not None
-    assert peerdescent_("clock", "a", "--network", network).code == 0
-    assert read(here / "a").metrics[-1]["simulated_seconds"] == pytest.approx(40 * (0.05 + MESSAGE))
-    done = peerdescent_("run", *SMALL, "-a", "d2", "--out", "a", "--overwrite")
-    assert done.code == 0
-    assert not done.err
+    clock_runs([Path("a")], network)
+    assert read(here / "a").metrics[-1]["simulated_seconds"] == pytest.approx(40 * (0.05 + 0.020 + 8 * 40 / 1e5))
+    small("a", overwrite=True)
     assert not (here / "a" / "clock.json").exists()
-
-
-def test_a_sweep_has_a_clock_for_every_seed(peerdescent_: Command, here: Path) -> None:
-    assert peerdescent_("run", *SMALL, "-a", "d2", "--seeds", "2", "--jobs", "1", "--out", "a").code == 0
-    done = peerdescent_("clock", "a", "--network", "home", "--json")
-    assert [row["method"] for row in json.loads(done.out)["runs"]] == ["d2 · seed 0", "d2 · seed 1"]
-    one, other = (read(here / "a" / "d2" / f"seed-{s}").metrics[-1]["simulated_seconds"] for s in (0, 1))
-    assert one != other  # computing times are drawn by the seed
-    assert "simulated seconds" in (here / "a" / "table.md").read_text()
 
 
 def test_local_steps_and_half_precision_save_time(here: Path, network: str) -> None:
@@ -106,7 +103,8 @@ def test_times_relative_to_the_run_itself(here: Path) -> None:
 
 
 def test_what_is_refused_is_refused_before_anything_is_written(peerdescent_: Command, here: Path, network: str) -> None:
-    assert peerdescent_("compare", *SMALL, "-a", "d2", "-a", "c-sgd", "--out", "a").code == 0
+    small("a/one")
+    peerdescent.train("quadratic", "ring:5", "d2", iterations=20, out="a/two")
     (here / "sites.toml").write_text(FLAT + '[sites]\na = "0-4"\n')
     for arguments, sentence in {
         ("a", "--network", "wam"): "there is no network 'wam' (did you mean 'wan'?)",
@@ -118,12 +116,23 @@ def test_what_is_refused_is_refused_before_anything_is_written(peerdescent_: Com
         assert sentence in done.err
         assert len(done.sentences) == 1
     assert not list(here.rglob("clock.json"))
-    assert peerdescent_("clock", "a", "--network", network).code == 0
-    file = here / "a" / "d2" / "clock.json"
-    file.write_text(file.read_text().replace("0.0", "0.1", 1))
-    done = peerdescent_("report", "a")
-    assert done.code == 2
-    assert "clock.json is damaged: remove it, or write it anew with `peerdescent clock`." in done.err
+
+
+def test_a_run_that_is_still_going_is_left_alone(here: Path, network: str) -> None:
+    small("a")
+    (here / "a" / "summary.json").unlink()
+    with FolderLock(here / "a"), pytest.raises(InputError, match="the run in a is still going: wait for its end"):
+        clock_runs([Path("a")], network)
+
+
+def test_a_damaged_clock_is_reported(here: Path, network: str) -> None:
+    small("a")
+    clock_runs([Path("a")], network)
+    file = here / "a" / "clock.json"
+    for damage in (file.read_text().replace("0.0", "0.1", 1), "{}", "[]", "5", "x", ""):
+        file.write_text(damage)
+        with pytest.raises(InputError, match=r"clock.json is damaged: remove it, or write it anew with"):
+            read(here / "a")
 
 
 def test_explain_says_what_is_faster_and_where_both_are_equal(peerdescent_: Command, here: Path) -> None:
