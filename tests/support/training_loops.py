@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,20 @@ def shared_start(group: ProcessGroup) -> dict[str, torch.Tensor]:
     loss = opt.step(closure)
     opt.wait()
     return collected(group, {"start": start, "loss": torch.as_tensor(loss).detach().reshape(1)})
+
+
+def over_time(group: ProcessGroup, graphs: Sequence[str], names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Methods on graphs that change from step to step, and the bytes that each agent has sent."""
+    rows = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for graph in graphs:
+            for name in names:
+                loop = Loop(
+                    group.rank,
+                    lambda p, graph=graph, name=name: optim.Decentralized(p, graph, algorithms.make(name)),
+                )
+                loop.run(0, STEPS)
+                rows[f"{name} {graph}"] = loop.x()
+                rows[f"{name} {graph} bytes"] = torch.tensor([loop.opt.bytes_sent()])
+    return collected(group, rows)

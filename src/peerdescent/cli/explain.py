@@ -58,7 +58,7 @@ def explain(figure: FigureFile = None, network: Network = None, as_json: AsJson 
         found = [jsonable(each.as_dict()) for each in facts]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
         return
-    if dots := picture(plans[0].graph):
+    if dots := picture(plans[0].graph.union):
         print(f"{plans[0].graph}\n{dots}\n")
     for each in facts:
         _show(each)

@@ -16,6 +16,7 @@ from peerdescent.clock.model import NetworkModel
 from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
@@ -121,7 +122,11 @@ def explain(
 def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation:
     """What is known of a plan, and of its time in a network."""
     s = plan.settings
-    ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+    ranges = (
+        predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+        if isinstance(plan.weights, MixingWeights)
+        else {}
+    )
     return Explanation(
         plan.name,
         _graph(plan),
@@ -143,7 +148,7 @@ def _not_judged(plan: Plan) -> list[str]:
 
 
 def _graph(plan: Plan) -> GraphFacts:
-    graph, ends = plan.graph, plan.weights.spectrum
+    graph, ends = plan.graph.union, plan.weights.spectrum
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
     return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap)
@@ -157,8 +162,12 @@ def _diameter(graph: Graph) -> int | None:
 
 def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
-    period, degrees = plan.settings.communication_period, plan.graph.degrees
-    few, many = (int(d) * plan.vectors_sent * plan.vector_bytes / period for d in (degrees.min(), degrees.max()))
+    period, graph = plan.settings.communication_period, plan.graph
+    if isinstance(graph, Graph):
+        degrees = float(graph.degrees.min()), float(graph.degrees.max())
+    else:
+        degrees = (2 * graph.mean_edges / graph.n,) * 2
+    few, many = (d * plan.vectors_sent * plan.vector_bytes / period for d in degrees)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
 
 

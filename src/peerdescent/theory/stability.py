@@ -14,7 +14,7 @@ from peerdescent._util.validation import check_integer, check_number, described
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
-from peerdescent.graphs import as_graph
+from peerdescent.graphs import as_graph, as_static
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation, Numbers
 
@@ -140,7 +140,7 @@ def modes(
         if not isinstance(kind, str):
             raise InputError(f"{argument} is {described(kind)}: expected the name of its kind, such as 'metropolis'.")
     if weights is None:
-        weights = MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
+        weights = MixingWeights.build(as_static(as_graph(graph), "stability"), laplacian, mixing, algorithm)
     elif not isinstance(weights, MixingWeights):
         raise InputError(f"weights is {described(weights)}: expected MixingWeights of this graph, or None.")
     if weights.graph.n == 1 or algorithm.common_start:

@@ -14,7 +14,8 @@ from peerdescent import problems, schedules
 from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph
+from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
@@ -51,10 +52,10 @@ class Plan:
     """
 
     name: str
-    graph: Graph
+    graph: AnyGraph
     algorithm: Algorithm
     settings: Settings
-    weights: MixingWeights
+    weights: Weights
     make_problem: Callable[[], Problem]
     description: Mapping[str, Any]
     x0: torch.Tensor | None = None
@@ -95,7 +96,7 @@ class Plan:
             len(self.algorithm.memory()) + (self.settings.ema is not None) + (self.settings.decay == "decoupled"),
             self.vectors_sent,
             8 if self.settings.dtype == "float64" else 4,
-            len(self.graph.edges),
+            len(self.graph.union.edges),
             size.data * processes,
             0 if batch is None else agents * batch * per_sample + size.drawn,
         )
@@ -109,6 +110,8 @@ class Plan:
     def prediction(self) -> Prediction:
         """Whether the method is stable here, why, and what would make it so."""
         s = self.settings
+        if not isinstance(self.weights, MixingWeights):
+            return Prediction(None, None, None, "stability is judged for graphs that stay the same only")
         return predict(self.algorithm, self.weights, s.laplacian, s.mixing, s.communication_period)
 
     @cached_property
@@ -138,7 +141,7 @@ class Plan:
 
 def make_plan(
     problem: Problem | Callable[[], Problem],
-    graph: Graph,
+    graph: AnyGraph,
     algorithm: Algorithm,
     settings: Settings,
     x0: torch.Tensor | None = None,
@@ -155,7 +158,7 @@ def make_plan(
     if x0 is not None:
         python.append("x0")
         made["x0"] = hashlib.sha256(as_points(x0).cpu().numpy().tobytes()).hexdigest()[:16]
-    weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, algorithm)
+    weights = make_weights(graph, settings.laplacian, settings.mixing, algorithm)
     description = {
         "algorithm": made.pop("algorithm"),
         "problem": problem_name or made.pop("problem"),
