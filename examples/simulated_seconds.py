@@ -23,10 +23,11 @@ from peerdescent.report.runs import find, group
 from peerdescent.report.seeds import learning_curves
 
 AGENTS, HIDDEN, PERIOD = 32, 1217, 8  # p = 401·1217 + 1218·10 = 500,197
+ETA = 0.2  # the same for all three
 RUNS = {
-    "dsgpa": ("dsgpa-f", {"eta": 0.1, "alpha": 2.5, "beta": 1.0}, 160, {}),
-    "gossip": ("gossip-sgd", {"eta": 0.05, "momentum": 0.9}, 400, {"communication_period": PERIOD}),
-    "all_reduce": ("c-sgd", {"eta": 0.3}, 40, {}),
+    "dsgpa": ("dsgpa-f", {"eta": ETA, "alpha": 1.25, "beta": 0.5}, 160, {}),
+    "gossip": ("gossip-sgd", {"eta": ETA, "momentum": 0.0}, 400, {"communication_period": PERIOD}),
+    "all_reduce": ("c-sgd", {"eta": ETA}, 40, {}),
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.clock.events import Events
 
 from peerdescent import algorithms, clock, graphs
-from peerdescent.clock.communication import Communication, Pairs, Send, Step, both_ways, on_graph
+from peerdescent.clock.communication import Communication, Pairs, Send, Step, both_ways, every, on_graph
 from peerdescent.clock.compute import compute_seconds
 from peerdescent.clock.model import Access, Average, Between, Link, NetworkModel
 from peerdescent.graphs import Graph
@@ -73,9 +73,24 @@ def test_overhead_occupies_the_sender_once_per_message() -> None:
 
 
 def test_a_period_exchanges_in_its_last_iteration_only() -> None:
-    sent = on_graph(graphs.ring(4), Step(late=(X,)), vector_bytes=MB, period=3)
+    sent = on_graph(graphs.ring(4), Step(late=(X,)), vector_bytes=MB, round_of=every(3))
     steps = np.diff(ends(sent, WAN, np.full((6, 4), 0.05))[:, 0], prepend=0)
     assert steps == pytest.approx([0.05, 0.05, 0.15] * 2)
+
+
+def test_a_global_average_every_few_iterations() -> None:
+    sent = on_graph(graphs.ring(4), Step(), mean_bytes=MB, averages=lambda k: 2 * ((k + 1) % 3 == 0))
+    times = ends(sent, WAN, np.full((6, 4), 0.05))[:, 0]
+    assert np.diff(times, prepend=0) == pytest.approx([0.05, 0.05, 0.05 + 2 * 6 * (0.020 + 8 * MB / 4 / 100e6)] * 2)
+
+
+def test_one_peer_per_round_halves_what_shares_an_uplink() -> None:
+    model = NetworkModel(agent=Access(uplink_mbit=100))
+    for spec, messages in {"onepeer-exp:8": 1, "ring:8": 2, "hypercube:3": 3}.items():
+        sent = on_graph(graphs.parse(spec), Step(late=(X,)), vector_bytes=MB)
+        assert ends(sent, model, np.zeros((5, 8)))[-1] == pytest.approx(np.full(8, 5 * messages * 0.08))
+    matching = on_graph(graphs.parse("matching:8"), Step(late=(X,)), vector_bytes=MB)  # never repeats
+    assert ends(matching, model, np.zeros((5, 8)))[-1] == pytest.approx(np.full(8, 5 * 0.08))
 
 
 def test_centralized_sgd_by_all_reduce_and_by_a_server() -> None:

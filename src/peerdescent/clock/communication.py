@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import initial_state, memory_of
 from peerdescent.expressions import Array
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph, Graph
 from peerdescent.tracing.message_schedule import Message, plan_step
 from peerdescent.tracing.recording import RecordingError, record
 from peerdescent.tracing.step import finish_step, start_step
@@ -127,7 +127,7 @@ class Communication:
         all_pairs: who may send to whom in any round.
         repeats: the number of rounds after which they repeat; None if they never do.
         round_of: the round of an iteration; None if it exchanges nothing.
-        averages: whether x is averaged over all agents at the end of an iteration.
+        averages: the number of vectors that are averaged over all agents at the end of an iteration.
     """
 
     n: int
@@ -139,18 +139,28 @@ class Communication:
     all_pairs: Pairs
     repeats: int | None
     round_of: Callable[[int], int | None]
-    averages: Callable[[int], bool] = lambda k: False
+    averages: Callable[[int], int] = lambda k: 0
+
+
+def every(period: int) -> Callable[[int], int | None]:
+    """The rounds of a communication period m: iterations m−1, 2m−1, … exchange.
+
+    >>> [every(3)(k) for k in range(7)]
+    [None, None, 0, None, None, 1, None]
+    """
+    return lambda k: k // period if (k + 1) % period == 0 else None
 
 
 def on_graph(
-    graph: Graph,
+    graph: AnyGraph,
     step: Step,
     local: Step = Step(),
     vector_bytes: float = 0.0,
     mean_bytes: float | None = None,
-    period: int = 1,
+    round_of: Callable[[int], int | None] = lambda k: k,
+    averages: Callable[[int], int] = lambda k: 0,
 ) -> Communication:
-    """The communication of a method on a graph, or on a sequence of graphs, in every `period`-th iteration.
+    """The communication of a method on a graph, or on a sequence of graphs.
 
     Args:
         graph: who talks to whom.
@@ -158,12 +168,13 @@ def on_graph(
         local: the messages of the others.
         vector_bytes: the size of a message to a neighbour, compressed if it is.
         mean_bytes: the size of a vector that is averaged over all agents; as to neighbours unless given.
-        period: the communication period m: iterations m−1, 2m−1, … exchange.
+        round_of: the round of an iteration; None if it exchanges nothing.
+        averages: the number of vectors that are averaged over all agents at the end of an iteration.
 
-    >>> from peerdescent.graphs import ring
-    >>> sent = on_graph(ring(4), Step(early=(Send("x"),)), vector_bytes=8, period=3)
-    >>> [sent.round_of(k) for k in range(7)], len(sent.all_pairs)
-    ([None, None, 0, None, None, 1, None], 8)
+    >>> from peerdescent.graphs import parse
+    >>> sent = on_graph(parse("onepeer-exp:4"), Step(early=(Send("x"),)), vector_bytes=8)
+    >>> len(sent.pairs(0)), len(sent.all_pairs), sent.repeats
+    (4, 8, 2)
     """
     return Communication(
         graph.n,
@@ -171,10 +182,11 @@ def on_graph(
         local,
         vector_bytes,
         vector_bytes if mean_bytes is None else mean_bytes,
-        lambda r: both_ways(graph.graph(r) if hasattr(graph, "graph") else graph),
-        both_ways(getattr(graph, "union", graph)),
-        getattr(graph, "period", 1),
-        lambda k: k // period if (k + 1) % period == 0 else None,
+        lambda r: both_ways(graph.graph(r)),
+        both_ways(graph.union),
+        graph.period,
+        round_of,
+        averages,
     )
 
 

@@ -83,7 +83,7 @@ def forecast(
     """
     settling, counted = (cycle * math.ceil(k / cycle) for k in (SETTLING, COUNTED))
     drawn = list(islice(compute_seconds(model, communication.n, seed, measured), settling + counted))
-    central = replace(communication, step=CENTRALIZED, local=CENTRALIZED, averages=lambda k: False)
+    central = replace(communication, step=CENTRALIZED, local=CENTRALIZED, averages=lambda k: 0)
     ring = replace(model, average=type(model.average)())
 
     def both(bandwidth: float = 1.0, latency: float = 1.0, size: float = 1.0) -> tuple[float, float]:

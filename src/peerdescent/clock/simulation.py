@@ -86,7 +86,9 @@ class Clock:
         now = self._send(step.early, now, round_, arrived) + compute
         now = self._send(step.late, now, round_, arrived)
         now = _latest(now, arrived.values())
-        self.now = self._average(now) if sent.averages(k) else now
+        for _ in range(sent.averages(k)):
+            now = self._average(now)
+        self.now = now
         return self.now
 
     def _send(self, messages: Iterable[Send], now: Numbers, round_: int | None, arrived: dict[str, Numbers]) -> Numbers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from peerdescent._util import extras, toml
@@ -90,18 +90,18 @@ def _row(label: str, one: ClockedRun) -> tuple[str, ...]:
 
 
 def _clock(run: Run, model: NetworkModel, trust: bool) -> ClockedRun:
-    plan, dimension = _plan(run.path, trust)
+    plan = _plan(run.path, trust)
     if any(note.startswith("lost ") for note in run.notes):
         raise InputError(f"the run in {run.path} lost agents on the way: the clock is for runs that kept all of them.")
-    sent = communication_of(plan.algorithm, plan.graph, plan.settings, dimension)
+    sent = communication_of(plan.algorithm, plan.graph, plan.settings, plan.dimension, plan.vector_bytes)
     newest = checkpoints_in(run.path / CHECKPOINTS)[:1]
     several = any(path.suffix == "" for path in newest)  # the parts of several processes
     metrics = clocked(run.metrics, sent, model, plan.settings.seed, several)
     return ClockedRun(run, all_reduce_seconds(model, sent.n, sent.mean_bytes), metrics)
 
 
-def _plan(folder: Path, trust: bool) -> tuple[Plan, int]:
-    """What was run, and the dimension of x: of a problem that was made in Python, as its checkpoint has it."""
+def _plan(folder: Path, trust: bool) -> Plan:
+    """What was run; a problem that was made in Python has the dimension of its checkpoint."""
     keys = {key: value for key, value in read_experiment(folder).items() if key not in ("x0", "transform")}
     python = keys.pop(MADE_IN_PYTHON, [])
     if "algorithm" in python:
@@ -109,11 +109,12 @@ def _plan(folder: Path, trust: bool) -> tuple[Plan, int]:
     check_trust(keys.get("load", ()), str(folder / EXPERIMENT), trust)
     (plan,) = resolve(from_keys(keys, str(folder)))
     if "problem" not in python:
-        return plan, plan.dimension
+        return plan
     saved = Checkpoints(folder / CHECKPOINTS, ProcessGroup.single(), Placement(plan.graph.n, 1)).last()
     if saved is None:
         raise InputError(f"{folder} has no checkpoint, which tells how long a vector is: run it again with records.")
-    return plan, saved.state["x"].shape[1]
+    dimension = saved.state["x"].shape[1]
+    return replace(plan, make_dimension=lambda: dimension)
 
 
 def _redraw(folder: Path) -> None:

@@ -136,7 +136,7 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
         theorem1(plan),
         [*plan.weights.notes, *_not_judged(plan)],
         plan.memory(),
-        None if network is None else forecast_of(plan.algorithm, plan.graph, s, plan.dimension, network),
+        None if network is None else forecast_of(plan, network),
     )
 
 

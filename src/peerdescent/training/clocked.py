@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import math
-
 from peerdescent.algorithms import Algorithm
-from peerdescent.clock.communication import Communication, on_graph, step_of
+from peerdescent.clock.communication import Communication, every, on_graph, step_of
 from peerdescent.clock.compute import compute_seconds
 from peerdescent.clock.model import NetworkModel
 from peerdescent.clock.pace import Forecast, forecast
 from peerdescent.clock.simulation import finish_times
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph
 from peerdescent.runs.clock_file import COLUMN
 from peerdescent.runs.metrics import Metrics
+from peerdescent.training.plan import Plan
 from peerdescent.training.settings import Settings
 
 
-def communication_of(algorithm: Algorithm, graph: Graph, settings: Settings, dimension: int) -> Communication:
-    """What a run with these settings sends, with one agent per machine."""
+def communication_of(
+    algorithm: Algorithm, graph: AnyGraph, settings: Settings, dimension: int, vector_bytes: int | None = None
+) -> Communication:
+    """What a run with these settings sends, with one agent per machine; messages have the size of p numbers or this."""
     rounded, overlap = settings.message_dtype == "bf16", settings.kernel != "plain"
     size = 8 if settings.dtype == "float64" else 4
     return on_graph(
         graph,
         step_of(algorithm, rounded, overlap=overlap),
         step_of(algorithm, rounded, local=True, overlap=overlap),
-        dimension * (2 if rounded else size),
+        dimension * (2 if rounded else size) if vector_bytes is None else vector_bytes,
         dimension * size,
-        settings.communication_period,
+        every(settings.communication_period),
     )
 
 
@@ -54,10 +55,8 @@ def clocked(
     return Metrics([{**row, COLUMN: times[row["iteration"]]} for row in metrics])
 
 
-def forecast_of(
-    algorithm: Algorithm, graph: Graph, settings: Settings, dimension: int, model: NetworkModel
-) -> Forecast:
+def forecast_of(plan: Plan, model: NetworkModel) -> Forecast:
     """The pace of a method before it runs, beside that of an all_reduce."""
-    sent = communication_of(algorithm, graph, settings, dimension)
-    cycle = math.lcm(settings.communication_period, settings.communication_period * (sent.repeats or 1))
-    return forecast(sent, model, settings.seed, cycle=cycle)
+    settings = plan.settings
+    sent = communication_of(plan.algorithm, plan.graph, settings, plan.dimension, plan.vector_bytes)
+    return forecast(sent, model, settings.seed, cycle=settings.communication_period * (sent.repeats or 1))
