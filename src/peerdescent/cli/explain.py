@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from peerdescent.cli import flags
+from peerdescent.cli.clock import NETWORK
 from peerdescent.cli.flags import OUTPUT, AsJson
+from peerdescent.clock.files import read
 
 if TYPE_CHECKING:
     from peerdescent.experiments.explain import Explanation, Theorem1, Traffic
@@ -19,10 +21,14 @@ FigureFile = Annotated[
     typer.Option(metavar="FILE", help="Draw the graph into a .png, .svg or .pdf file.", rich_help_panel=OUTPUT),
 ]
 
+Network = Annotated[str | None, typer.Option(metavar="NETWORK", help=NETWORK, rich_help_panel=OUTPUT)]
+
 
 @flags.with_flags()
-def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) -> None:
+def explain(figure: FigureFile = None, network: Network = None, as_json: AsJson = False, **given: Any) -> None:
     """Tell before a run: the graph, traffic, stability and what would restore it, and whether Theorem 1 applies.
+
+    With --network also: how long an iteration takes there, how long with an all_reduce, and where both are equal.
 
     Examples:
 
@@ -31,14 +37,17 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
     - `peerdescent explain -a dsgpa-f --graph star:10 --laplacian unit`
 
     - `peerdescent explain experiment.toml --json`
+
+    - `peerdescent explain -a dsgpa-f --graph ring:32 --network wan`
     """
     experiment = flags.experiment_from(given)
+    model = None if network is None else read(network)
     from peerdescent._util.numbers import jsonable
     from peerdescent.experiments.explain import explain_plan, picture
     from peerdescent.experiments.resolve import resolve
 
     plans = resolve(experiment)
-    facts = [explain_plan(plan) for plan in plans]
+    facts = [explain_plan(plan, model) for plan in plans]
     if figure is not None:
         from peerdescent.experiments.run import weighted_graph
         from peerdescent.report import drawing
@@ -79,6 +88,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
         "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
         f"λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
         "traffic": _traffic(facts.traffic),
+        **_forecast(facts),
         "memory": f"about {facts.memory}",
         "stability": verdict,
         "because": "" if stable.reason in verdict else stable.reason,
@@ -88,6 +98,13 @@ def _lines(facts: Explanation) -> dict[str, str]:
         **_theorem1(facts.theorem1),
         "notes": "; ".join(facts.notes),
     }
+
+
+def _forecast(facts: Explanation) -> dict[str, str]:
+    if facts.forecast is None:
+        return {}
+    pace, equal = facts.forecast.sentences(facts.traffic.dimension)
+    return {f"on {facts.forecast.network}": pace, "beside all_reduce": equal}
 
 
 def _traffic(sent: Traffic) -> str:

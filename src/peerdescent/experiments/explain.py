@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,6 +11,9 @@ import torch
 
 from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.clock.files import read
+from peerdescent.clock.model import NetworkModel
+from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, Graph
 from peerdescent.mixing.weights import MixingWeights
@@ -17,6 +21,7 @@ from peerdescent.problems import Problem
 from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
+from peerdescent.training.clocked import forecast_of
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
 from peerdescent.training.settings import Settings
@@ -85,6 +90,8 @@ class Explanation:
     notes: list[str]
     memory: Estimate
     """What the run takes on one machine."""
+    forecast: Forecast | None = None
+    """Seconds per iteration in a network, if one was named."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -95,9 +102,16 @@ class Explanation:
 
 
 def explain(
-    problem: Problem | str, graph: object, algorithm: Algorithm | str, x0: torch.Tensor | None = None, **settings: Any
+    problem: Problem | str,
+    graph: object,
+    algorithm: Algorithm | str,
+    x0: torch.Tensor | None = None,
+    network: str | os.PathLike[str] | NetworkModel | None = None,
+    **settings: Any,
 ) -> Explanation:
     """What a call of `train` with the same arguments will meet; nothing is run.
+
+    With a network (a model, a TOML file, or a name such as "wan"), also how long an iteration takes there.
 
     >>> facts = explain("quadratic", "authors10", "dsgpa-f", laplacian="unit")
     >>> facts.stability.stable, facts.graph.agents
@@ -105,11 +119,11 @@ def explain(
     >>> facts.stability.condition
     'stable if and only if ρ(L) < 6.061; here ρ(L) = 5.175'
     """
-    return explain_plan(plan_of(problem, graph, algorithm, x0, **settings))
+    return explain_plan(plan_of(problem, graph, algorithm, x0, **settings), None if network is None else read(network))
 
 
-def explain_plan(plan: Plan) -> Explanation:
-    """What is known of a plan."""
+def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation:
+    """What is known of a plan, and of its time in a network."""
     s = plan.settings
     ranges = (
         predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.periods)
@@ -125,6 +139,7 @@ def explain_plan(plan: Plan) -> Explanation:
         theorem1(plan),
         [*plan.weights.notes, *_not_judged(plan)],
         plan.memory(),
+        None if network is None else forecast_of(plan, network),
     )
 
 
