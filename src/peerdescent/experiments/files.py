@@ -128,6 +128,8 @@ _EXAMPLES: dict[str, Any] = {
     "ema": 0.999,
     "patience": 10,
     "monitor": "test_loss",
+    "average_every": 500,
+    "final_average": True,
 }
 """What is shown for settings that have no value by default."""
 
