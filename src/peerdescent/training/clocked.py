@@ -11,6 +11,7 @@ from peerdescent.clock.simulation import finish_times
 from peerdescent.graphs import AnyGraph
 from peerdescent.runs.clock_file import COLUMN
 from peerdescent.runs.metrics import Metrics
+from peerdescent.tracing.recording import vectors_averaged
 from peerdescent.training.plan import Plan
 from peerdescent.training.settings import Settings
 
@@ -21,6 +22,7 @@ def communication_of(
     """What a run with these settings sends, with one agent per machine; messages have the size of p numbers or this."""
     rounded, overlap = settings.message_dtype == "bf16", settings.kernel != "plain"
     size, periods = 8 if settings.dtype == "float64" else 4, settings.periods
+    averaged = vectors_averaged(algorithm)
     return on_graph(
         graph,
         step_of(algorithm, rounded, overlap=overlap),
@@ -28,6 +30,7 @@ def communication_of(
         dimension * (2 if rounded else size) if vector_bytes is None else vector_bytes,
         dimension * size,
         lambda k: periods.rounds_before(k) if periods.exchanges(k) else None,
+        lambda k: averaged * (settings.average_every is not None and (k + 1) % settings.average_every == 0),
     )
 
 
