@@ -18,6 +18,7 @@ from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
+from peerdescent.training.settings import Settings
 from peerdescent.training.train import plan_of
 
 DRAWN = 20
@@ -50,7 +51,7 @@ class Traffic:
 
     vectors_per_edge: int
     dimension: int
-    communication_period: int
+    communication_period: int | str
     bytes_per_iteration: tuple[float, float]
     """By an agent with the fewest neighbours and by one with the most, averaged over the iterations."""
 
@@ -109,7 +110,7 @@ def explain_plan(plan: Plan) -> Explanation:
     """What is known of a plan."""
     s = plan.settings
     ranges = (
-        predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+        predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.periods)
         if isinstance(plan.weights, MixingWeights)
         else {}
     )
@@ -128,6 +129,7 @@ def explain_plan(plan: Plan) -> Explanation:
 def _not_judged(plan: Plan) -> list[str]:
     """What the run adds to the method, of which stability, its ranges and Theorem 1 know nothing."""
     added = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added["global averages"] = plan.settings.average_every
     names = [name for name, value in added.items() if value]
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
 
@@ -152,8 +154,14 @@ def traffic(plan: Plan) -> Traffic:
         degrees = float(graph.degrees.min()), float(graph.degrees.max())
     else:
         degrees = (2 * graph.mean_edges / graph.n,) * 2
-    few, many = (d * plan.vectors_sent * plan.vector_bytes / period for d in degrees)
+    each = (d * plan.vectors_sent * plan.vector_bytes for d in degrees)
+    few, many = (sent / period if isinstance(period, int) else sent * _share(plan.settings) for sent in each)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
+
+
+def _share(settings: Settings) -> float:
+    """The share of the iterations that exchange messages."""
+    return settings.periods.rounds_before(settings.iterations) / max(1, settings.iterations)
 
 
 def theorem1(plan: Plan) -> Theorem1:

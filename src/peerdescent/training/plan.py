@@ -16,6 +16,8 @@ from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph
 from peerdescent.mixing import compressors
+from peerdescent.mixing.global_average import Volume, bytes_per_average
+from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
@@ -116,7 +118,7 @@ class Plan:
         if not isinstance(self.weights, MixingWeights):
             return Prediction(None, None, None, "stability is judged for graphs that stay the same only")
         weights = self.weights.scaled(consensus_step(self.algorithm, self.weights, s))
-        return predict(self.algorithm, weights, s.laplacian, s.mixing, s.communication_period)
+        return predict(self.algorithm, weights, s.laplacian, s.mixing, s.periods)
 
     @cached_property
     def vector_bytes(self) -> int:
@@ -128,6 +130,12 @@ class Plan:
     def vectors_sent(self) -> int:
         """How many vectors an agent sends to each neighbour in an exchange."""
         return vectors_sent(self.algorithm)
+
+    def volume(self, weights: Rounds) -> Volume:
+        """What the agents with these weights send: those of the plan, or those that are left."""
+        message = self.vectors_sent * self.vector_bytes
+        merge = bytes_per_average(self.algorithm, weights.n, self.dimension * self.settings.place()[1].itemsize)
+        return Volume(self.settings.periods, weights.messages_before, message, self.settings.average_every, merge)
 
     def start(self, problem: Problem) -> torch.Tensor:
         """The agents' starting points, n×p."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from peerdescent._util.schema import LARGEST, Schema, about
 from peerdescent.errors import InputError
+from peerdescent.mixing.periods import Periods, plain_period
 
 if TYPE_CHECKING:
     import torch
@@ -78,8 +79,20 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = "metropolis"
     mixing: Annotated[str, about("W: metropolis, lazy, max-degree or uniform.", "KIND", NETWORK)] = "metropolis"
     communication_period: Annotated[
-        int, about("Exchange messages in every M-th iteration only.", "M", NETWORK, ge=1, le=LARGEST)
+        int | str,
+        about(
+            "Exchange messages in every M-th iteration only; 8,4@1000,1@3000 changes M at those iterations.",
+            "M",
+            NETWORK,
+            parse=plain_period,
+        ),
     ] = 1
+    average_every: Annotated[
+        int | None, about("Set all agents to their mean after every P-th iteration.", "P", NETWORK, ge=1, le=LARGEST)
+    ] = None
+    final_average: Annotated[
+        bool | None, about("Set all agents to their mean after the last iteration.", panel=NETWORK)
+    ] = None
     message_dtype: Annotated[
         Literal["same", "bf16"],
         about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
@@ -134,6 +147,11 @@ class Settings(Schema, frozen=True, kw_only=True):
     def interval(self) -> int:
         """Iterations between evaluations."""
         return self.eval_every or max(1, self.iterations // EVALUATIONS)
+
+    @property
+    def periods(self) -> Periods:
+        """The iterations that exchange messages."""
+        return Periods.parse(self.communication_period)
 
     def evaluates_agents(self, agents: int) -> bool:
         """Whether each of so many agents is evaluated: that takes as long as evaluating their mean, for each one."""
