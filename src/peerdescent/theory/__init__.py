@@ -2,8 +2,10 @@
 Pure functions of equations, spectra and numbers; nothing here trains or communicates. docs/theory.md derives them.
 """
 
+from peerdescent.theory.contraction import Contraction, contraction, lossy_contraction
 from peerdescent.theory.delays import largest_delay
 from peerdescent.theory.fixed_points import fixed_point
+from peerdescent.theory.invariants import Invariants, invariants
 from peerdescent.theory.powerball import corrected_lemma1_bound
 from peerdescent.theory.ranges import nearest_stable, stable_range
 from peerdescent.theory.recursion import recursion
@@ -13,11 +15,16 @@ from peerdescent.theory.theorem1 import theorem1_failing, theorem1_parameters
 from peerdescent.theory.verdict import Stability
 
 __all__ = [
+    "Contraction",
+    "Invariants",
     "Stability",
+    "contraction",
     "corrected_lemma1_bound",
     "fixed_point",
+    "invariants",
     "judge_rounds",
     "largest_delay",
+    "lossy_contraction",
     "nearest_stable",
     "recursion",
     "stability",
