@@ -1,7 +1,9 @@
-"""What is known before a run: stability, fixed points, Theorem 1's parameters, bounds on the powerball.
+"""What is known before a run: stability, fixed points, Theorem 1's parameters, bounds on powers and compression.
+
 Pure functions of equations, spectra and numbers; nothing here trains or communicates. docs/theory.md derives them.
 """
 
+from peerdescent.theory.compression import choco_step, flat_run, small_gain_step
 from peerdescent.theory.contraction import Contraction, contraction, lossy_contraction
 from peerdescent.theory.delays import largest_delay
 from peerdescent.theory.fixed_points import fixed_point
@@ -18,15 +20,18 @@ __all__ = [
     "Contraction",
     "Invariants",
     "Stability",
+    "choco_step",
     "contraction",
     "corrected_lemma1_bound",
     "fixed_point",
+    "flat_run",
     "invariants",
     "judge_rounds",
     "largest_delay",
     "lossy_contraction",
     "nearest_stable",
     "recursion",
+    "small_gain_step",
     "stability",
     "stable_range",
     "stable_up_to",
