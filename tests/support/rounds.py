@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse
 
-from peerdescent.theory.agents import KnownRound, KnownRounds
+from peerdescent.mixing.rounds import Round
+from peerdescent.theory.agents import KnownRounds
 
 Pairs = list[tuple[int, int]]
 
@@ -21,7 +22,7 @@ def averaging(n: int, pairs: Pairs, lazy: bool = False) -> np.ndarray:
 def rounds_of(matrices: list[np.ndarray], repeats: bool = True, scale: float = 1.0) -> KnownRounds:
     """Rounds with these W, and with L = scale·(I−W)."""
     found = (scipy.sparse.csr_array(np.eye(len(W)) - W) for W in matrices)
-    return KnownRounds(tuple(KnownRound(D * scale, D) for D in found), repeats)
+    return KnownRounds(tuple(Round(D * scale, D, np.argwhere(D.toarray() < 0)) for D in found), repeats)
 
 
 def one_peer(m: int, lazy: bool = False) -> KnownRounds:

@@ -50,11 +50,11 @@ def test_one_graph_has_its_gap() -> None:
 @pytest.mark.parametrize(("n", "expected"), [(8, 6 / 14), (7, 1 / 2)])
 def test_random_matchings_contract_as_their_expectation(n: int, expected: float) -> None:
     # a pair meets with probability 1/(n−1), or 1/n if one agent is left out; W is a projection, so E[WᵀW] = E[W]
-    found = theory.contraction(matchings(n, 1500), sample=1500)
-    assert found.sample == 1500
-    assert found.per_round == pytest.approx(math.sqrt(expected), abs=0.02)
-    assert 0 < found.spread < 0.02
-    assert "estimated from 1,500 rounds" in str(found)
+    found = theory.contraction(matchings(n, 600), sample=600)
+    assert found.sample == 600
+    assert found.per_round == pytest.approx(math.sqrt(expected), abs=0.03)
+    assert 0 < found.spread < 0.03
+    assert "estimated from 600 rounds" in str(found)
 
 
 @given(drop=st.floats(0, 0.9), name=st.sampled_from(["path:4", "ring:4", "star:4"]))

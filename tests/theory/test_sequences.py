@@ -191,13 +191,13 @@ def test_growth_and_mean_square_of_a_known_random_product() -> None:
 
 
 def test_a_prediction_says_what_it_was_estimated_from_and_what_would_help() -> None:
-    unknown = predict(algorithms.make("d2", eta=0.05), matchings(6, 2000), "metropolis", "metropolis")
+    unknown = predict(algorithms.make("d2", eta=0.05), matchings(6, 1000), "metropolis", "metropolis")
     assert unknown.stable is None
-    assert unknown.estimated_from == 2000
+    assert unknown.estimated_from == 1000
     assert unknown.interval is not None
     assert unknown.interval[0] < 1 < unknown.interval[1]
     assert unknown.sentence("d2").startswith("d2: theory cannot tell whether it is stable: disagreement is multiplied")
-    assert "estimated from 2,000 rounds" in unknown.reason
+    assert "estimated from 1,000 rounds" in unknown.reason
     strong = algorithms.make("dsgpa-f", eta=0.5, alpha=2.0, beta=5.0)
     found = predict(strong, one_peer(2), "metropolis", "metropolis")
     assert found.settles is False

@@ -12,7 +12,7 @@ from peerdescent.cli import flags
 from peerdescent.cli.flags import OUTPUT, AsJson
 
 if TYPE_CHECKING:
-    from peerdescent.experiments.explain import Explanation, Theorem1, Traffic
+    from peerdescent.experiments.explain import Explanation, GraphFacts, Theorem1, Traffic
 
 FigureFile = Annotated[
     Path | None,
@@ -49,7 +49,7 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
         found = [jsonable(each.as_dict()) for each in facts]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
         return
-    if dots := picture(plans[0].graph):
+    if dots := picture(plans[0].graph.union):
         print(f"{plans[0].graph}\n{dots}\n")
     for each in facts:
         _show(each)
@@ -69,15 +69,10 @@ def _show(facts: Explanation) -> None:
 
 
 def _lines(facts: Explanation) -> dict[str, str]:
-    graph, stable = facts.graph, facts.stability
-    low, high = graph.degrees
-    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    stable = facts.stability
     verdict = stable.sentence(facts.algorithm)
     return {
-        "graph": f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
-        + (f", diameter {graph.diameter}" if graph.diameter is not None else ""),
-        "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
-        f"λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
+        **_graph(facts.graph),
         "traffic": _traffic(facts.traffic),
         "memory": f"about {facts.memory}",
         "stability": verdict,
@@ -87,6 +82,23 @@ def _lines(facts: Explanation) -> dict[str, str]:
         "what would help": ", ".join(f"{key} = {value:.4g}" for key, value in stable.cures.items()),
         **_theorem1(facts.theorem1),
         "notes": "; ".join(facts.notes),
+    }
+
+
+def _graph(graph: GraphFacts) -> dict[str, str]:
+    """The graph and its eigenvalues, or how graphs over time contract."""
+    low, high = graph.degrees
+    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    size = f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
+    size += f", diameter {graph.diameter}" if graph.diameter is not None else ""
+    if graph.contraction is not None:
+        rounds = "random rounds" if graph.contraction.period is None else f"a period of {graph.contraction.period}"
+        over_time = f"; over time {graph.edges_per_round:.4g} edges per round, {rounds}"
+        return {"graph": f"all rounds together: {size}{over_time}", "mixing": str(graph.contraction)}
+    ends = f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}"
+    return {
+        "graph": size,
+        "spectrum": f"{ends}, λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
     }
 
 

@@ -40,7 +40,11 @@ class GraphFacts:
     lambda_min: float
     """The smallest eigenvalue of W."""
     gap: float
-    """1 − max(|λ₂(W)|, |λmin(W)|)."""
+    """1 − max(|λ₂(W)|, |λmin(W)|); on graphs over time, 1 − the contraction of one round."""
+    contraction: theory.Contraction | None = None
+    """How mixing contracts on graphs over time, whose eigenvalues above are those of the mean L and W."""
+    edges_per_round: float | None = None
+    """The mean number of edges of a round, on graphs over time, of all of which `edges` is the number."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def explain_plan(plan: Plan) -> Explanation:
         plan.prediction,
         ranges,
         theorem1(plan),
-        [*plan.weights.notes, *_not_judged(plan)],
+        [*plan.weights.notes, *_not_judged(plan), *_broken(plan)],
         plan.memory(),
     )
 
@@ -127,11 +131,23 @@ def _not_judged(plan: Plan) -> list[str]:
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
 
 
+def _broken(plan: Plan) -> list[str]:
+    """What no longer holds of the method on this network."""
+    try:
+        kept = theory.invariants(plan.algorithm, plan.weights)
+    except InputError:  # a step that cannot be recorded, which the prediction says
+        return []
+    return [] if kept.survive else [str(kept)]
+
+
 def _graph(plan: Plan) -> GraphFacts:
-    graph, ends = plan.graph, plan.weights.spectrum
+    graph, ends = plan.graph.union, plan.weights.spectrum
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
-    return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap)
+    if isinstance(plan.graph, Graph):
+        return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap)
+    found = theory.contraction(plan.weights)
+    return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, found.gap, found, plan.graph.mean_edges)
 
 
 @functools.lru_cache(maxsize=4)
@@ -142,8 +158,12 @@ def _diameter(graph: Graph) -> int | None:
 
 def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
-    period, degrees = plan.settings.communication_period, plan.graph.degrees
-    few, many = (int(d) * plan.vectors_sent * plan.vector_bytes / period for d in (degrees.min(), degrees.max()))
+    period, graph = plan.settings.communication_period, plan.graph
+    if isinstance(graph, Graph):
+        degrees = float(graph.degrees.min()), float(graph.degrees.max())
+    else:
+        degrees = (2 * graph.mean_edges / graph.n,) * 2
+    few, many = (d * plan.vectors_sent * plan.vector_bytes / period for d in degrees)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
 
 
@@ -151,6 +171,8 @@ def theorem1(plan: Plan) -> Theorem1:
     """Whether the conditions of Theorem 1 hold, which do not, and the parameters that it asks for here."""
     method, n, ends = plan.algorithm, plan.graph.n, plan.weights.spectrum
     failing = theory.theorem1_failing(method, ends.rho, ends.rho2, n, plan.settings.iterations)
+    if not isinstance(plan.graph, Graph):
+        return Theorem1(False, ["Theorem 1 covers only graphs that stay the same"])
     if not isinstance(method, DSGPA) or method.power_on != "gradient":
         return Theorem1(not failing, failing)
     try:

@@ -235,8 +235,8 @@ def weighted_graph(experiment: Experiment, results: Sequence[Result | Plan]) -> 
     """The graph with the spectrum of the methods' L; if that is matched to several methods, with that of I−W."""
     first = results[0]
     if first.weights is None or (experiment.laplacian == MATCHED and len(results) > 1):
-        return WeightedGraph.build(first.graph, experiment.laplacian, experiment.mixing)
-    return WeightedGraph(first.graph, first.weights.spectrum, experiment.laplacian)
+        return WeightedGraph.build(first.graph.union, experiment.laplacian, experiment.mixing)
+    return WeightedGraph(first.graph.union, first.weights.spectrum, experiment.laplacian)
 
 
 def summary(outcomes: Mapping[str, Outcome]) -> Table:

@@ -38,7 +38,8 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
     name = str(os.fspath(path))
     edges: dict[Edge, int] = {}  # with their line numbers
     weights: list[float] = []
-    for number, line in enumerate(_read(name).split("\n"), start=1):
+    text = read_text(name, "edge file", "lines 'i j' or 'i j weight'")
+    for number, line in enumerate(text.split("\n"), start=1):
         fields = line.partition("#")[0].replace(",", " ").split()
         if not fields:
             continue
@@ -57,13 +58,14 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
         raise InputError(f"edge file {name!r}: {error}") from None
 
 
-def _read(name: str) -> str:
+def read_text(name: str, what: str, content: str) -> str:
+    """The text of a file that describes a graph; InputError names `what` it is and the `content` expected."""
     try:
-        text = read_file(Path(os.path.expanduser(name)), "edge file", MOST_BYTES).decode("utf-8-sig")
+        text = read_file(Path(os.path.expanduser(name)), what, MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise InputError(f"the edge file {name!r} is not text; give a file with lines 'i j' or 'i j weight'.")
+        raise InputError(f"the {what} {name!r} is not text; give a file with {content}.")
     return text
 
 

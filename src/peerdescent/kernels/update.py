@@ -12,6 +12,7 @@ import torch
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
+from peerdescent.distributed.exchange import Exchange
 from peerdescent.errors import InputError
 from peerdescent.kernels.compiler import CompilerError
 from peerdescent.kernels.fused import CompiledUpdate
@@ -46,6 +47,25 @@ class Update(Protocol):
         """Await the messages in flight."""
         ...
 
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        ...
+
+
+def is_message_memory(name: str) -> bool:
+    """Whether an array of the state belongs to the messages, not to the method.
+
+    >>> is_message_memory("message0.copy"), is_message_memory("v")
+    (True, False)
+    """
+    return name.startswith("message") and "." in name
+
+
+def synchronize_messages(update: Update) -> None:
+    """After the state was written from outside: neighbours learn what they must know of it; all processes call this."""
+    for exchange in update.exchanges().values():
+        exchange.synchronize()
+
 
 def make_update(
     algorithm: Algorithm,
@@ -63,14 +83,27 @@ def make_update(
     if kernel not in KERNELS:
         raise InputError(f"kernel = {kernel!r}: expected one of {', '.join(KERNELS)}.")
     gradient = torch.zeros_like(state["x"])
+    saved = {name: state.pop(name) for name in list(state) if is_message_memory(name)}
     exchanging = _make_one(algorithm, state, gradient, network, kernel, threads)
+    if network.filters:
+        _add_memory(exchanging, saved)
     if communication_period == 1:
         return exchanging
+    local_state = {name: rows for name, rows in exchanging.state.items() if not is_message_memory(name)}
     return PeriodicUpdate(
         exchanging,
-        _make_one(algorithm, state, gradient, network.without_messages(), kernel, threads),
+        _make_one(algorithm, local_state, gradient, network.without_messages(), kernel, threads),
         communication_period,
     )
+
+
+def _add_memory(update: Update, saved: State) -> None:
+    """Make what messages keep from one iteration to the next a part of the state."""
+    for number, exchange in update.exchanges().items():
+        for name, rows in exchange.memory.items():
+            update.state[f"message{number}.{name}"] = rows
+    for name, rows in saved.items():
+        update.state[name].copy_(rows)
 
 
 def _make_one(
@@ -158,3 +191,7 @@ class PeriodicUpdate:
     def wait(self) -> None:
         """Await the messages in flight."""
         self._exchanging.wait()
+
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        return self._exchanging.exchanges()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import scipy.sparse
+from numpy.typing import NDArray
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, Spectrum, spectrum
+from peerdescent.mixing.rounds import Round, both_directions
 
 Matrix = scipy.sparse.csr_array
 MATCHED = "matched"
@@ -27,10 +30,34 @@ class MixingWeights:
     notes: tuple[str, ...] = ()
     """What was changed for the method to work, in sentences."""
 
+    @property
+    def n(self) -> int:
+        """Number of agents."""
+        return self.graph.n
+
+    @property
+    def period(self) -> int:
+        """Every round is the same."""
+        return 1
+
+    @property
+    def pairs(self) -> NDArray[Any]:
+        """Receivers and senders."""
+        return both_directions(self.graph.pairs)
+
+    def messages_before(self, round: int) -> int:
+        """The number of messages of all earlier rounds, for each vector that is sent."""
+        return round * 2 * len(self.graph.edges)
+
+    def at(self, round: int) -> Round:
+        """L, I−W and the pairs, the same in every round."""
+        disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - self.mixing)
+        return Round(self.laplacian, disagreement, self.pairs)
+
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:
         """Build L and W of these kinds, L = (I−W)/(αη) for "matched"; W becomes (I+W)/2 where the method needs it."""
-        step = _step(algorithm) if laplacian == MATCHED else 1.0
+        step = matched_step(algorithm) if laplacian == MATCHED else 1.0
         L, W, spectral = _matrices(graph, laplacian, mixing, step)
         if algorithm.mixing(spectral.lambda_min) == "as-is":
             return cls(graph, L, W, spectral)
@@ -54,7 +81,7 @@ def _matrices(graph: Graph, laplacian: str, mixing: str, step: float) -> tuple[M
     return L, W, spectrum(L, W)
 
 
-def _step(algorithm: Algorithm) -> float:
+def matched_step(algorithm: Algorithm) -> float:
     """The nominal αη by which the matched Laplacian is divided; 1 for methods without such a product."""
     h = algorithm.nominal()
     step = h["alpha"] * h["eta"] if "alpha" in h and "eta" in h else 1.0

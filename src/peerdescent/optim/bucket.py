@@ -10,7 +10,7 @@ import torch
 from peerdescent.algorithms import Algorithm, varied
 from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
-from peerdescent.kernels.update import make_update
+from peerdescent.kernels.update import make_update, synchronize_messages
 from peerdescent.mixing.network import MemoryNetwork
 from peerdescent.optim.precision import state_dtype
 from peerdescent.training.added_updates import gradient_rate
@@ -159,6 +159,7 @@ class Bucket:
         for name, pieces in self.memory().items():
             for piece, value in zip(pieces, memory[name], strict=True):
                 piece.copy_(value)
+        synchronize_messages(self.update)
         self.k = k
         self.begin()
 

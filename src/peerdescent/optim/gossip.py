@@ -14,7 +14,7 @@ from peerdescent._util.validation import check_integer, described
 from peerdescent.algorithms import DSGD1
 from peerdescent.errors import InputError
 from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.outer import Outer
 from peerdescent.optim.precision import state_dtype
@@ -110,7 +110,7 @@ class Gossip(CollectiveOptimizer):
     ) -> list[ParameterRow]:
         """One row for each dtype, whatever the groups."""
         parameters = {name: p for group in trained for name, p in group.items()}
-        weights = MixingWeights.build(self.graph, "metropolis", mixing, DSGD1())
+        weights = make_weights(self.graph, "metropolis", mixing, DSGD1())
         rows = []
         for dtype in dict.fromkeys(p.dtype for p in parameters.values()):
             chosen = {name: p for name, p in parameters.items() if p.dtype == dtype}
@@ -163,9 +163,9 @@ class Gossip(CollectiveOptimizer):
         if self.order == "combine-then-adapt":
             for number, row in enumerate(self._rows):
                 if self.outer is None and (self.steps + 1) % self.every == 0:
-                    row.send(row.values())
+                    row.send(row.values(), self.steps // self.every)
                 elif self.outer is not None and not row.sent:  # known as soon as a round begins
-                    row.send(self._anchors[number])
+                    row.send(self._anchors[number], self.steps // self.every)
 
     def _exchange(self, number: int) -> None:
         """Combine with the neighbours, after the last inner update before an exchange."""
@@ -175,7 +175,7 @@ class Gossip(CollectiveOptimizer):
             anchor = self._anchors[number]
             x = anchor - self.outer.direction(anchor, x, self._momenta[number])
         if self.order == "adapt-then-combine":
-            row.send(x)
+            row.send(x, self.steps // self.every)
         x -= row.disagreement()
         row.assign(x)
         if self.outer is not None:

@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.precision import restore_precision, state_dtype
@@ -73,7 +73,7 @@ class Decentralized(CollectiveOptimizer):
         if options.get("start", STARTS[0]) == "shared":
             self._share_parameters()
         kinds = options.get("laplacian", "metropolis"), options.get("mixing", "metropolis")
-        weights = MixingWeights.build(self.graph, *kinds, self.algorithm)
+        weights = make_weights(self.graph, *kinds, self.algorithm)
         self.notes = weights.notes
         self._trained_groups = [number for number, parameters in enumerate(trained) if parameters]
         self._buckets = [self._bucket(number, trained[number], weights, options) for number in self._trained_groups]
@@ -83,17 +83,21 @@ class Decentralized(CollectiveOptimizer):
         for bucket in self._buckets:
             bucket.start()
 
-    def _bucket(
-        self, number: int, parameters: dict[str, torch.Tensor], weights: MixingWeights, options: Options
-    ) -> Bucket:
+    def _bucket(self, number: int, parameters: dict[str, torch.Tensor], weights: Weights, options: Options) -> Bucket:
         one = next(iter(parameters.values()))
         message_dtype = options.get("message_dtype", "same")
         if self._peers is not None:
             self._peers.prepare_device(one.device)
-        network = make_network(
-            weights, state_dtype(one.dtype), one.device, message_dtype, self._peers, traffic=self._traffic
-        )
         kernel, period = options.get("kernel", "auto"), options.get("communication_period", 1)
+        network = make_network(
+            weights,
+            state_dtype(one.dtype),
+            one.device,
+            message_dtype,
+            self._peers,
+            traffic=self._traffic,
+            rounds_before=lambda k: k // period,
+        )
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

@@ -8,61 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import NDArray
 
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.expressions import Mixed
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.rounds import Round, Rounds
 from peerdescent.theory.evaluation import evaluate
 from peerdescent.theory.recursion import Equation, Numbers
 
 DENSE_UP_TO = 64
 """Agents up to which products with dense matrices are faster."""
 ROUNDING = 1e-9
-
-
-class Round(Protocol):
-    """L and I−W of one round."""
-
-    @property
-    def laplacian(self) -> scipy.sparse.csr_array:
-        """L."""
-        ...
-
-    @property
-    def disagreement(self) -> scipy.sparse.csr_array:
-        """I−W."""
-        ...
-
-
-class Rounds(Protocol):
-    """L and I−W of every round: those of one graph, of a sequence of graphs, or with lost messages."""
-
-    @property
-    def n(self) -> int:
-        """The number of agents."""
-        ...
-
-    @property
-    def period(self) -> int | None:
-        """The rounds after which the matrices repeat; None if they never do."""
-        ...
-
-    def at(self, round: int) -> Round:
-        """The matrices of a round."""
-        ...
-
-
-@dataclass(frozen=True)
-class KnownRound:
-    """A round, for tests and for rounds with another L."""
-
-    laplacian: scipy.sparse.csr_array
-    disagreement: scipy.sparse.csr_array
 
 
 @dataclass(frozen=True)
@@ -76,8 +37,17 @@ class KnownRounds:
     def of(cls, given: Rounds, sample: int, scale: float = 1.0) -> KnownRounds:
         """The rounds of one period, or of a sample, with L times a number."""
         rounds = [given.at(r) for r in range(given.period or sample)]
-        scaled = (KnownRound(each.laplacian * scale, each.disagreement) for each in rounds)
+        scaled = (Round(each.laplacian * scale, each.disagreement, each.pairs) for each in rounds)
         return cls(tuple(scaled), given.period is not None)
+
+    def scaled(self, scale: float) -> KnownRounds:
+        """The same with L times a number."""
+        return self if scale == 1 else KnownRounds.of(self, len(self.rounds), scale)
+
+    @cached_property
+    def prepared(self) -> list[Exchange]:
+        """All rounds, ready for products."""
+        return [Exchange.of(each) for each in self.rounds]
 
     @property
     def n(self) -> int:
@@ -88,6 +58,15 @@ class KnownRounds:
     def period(self) -> int | None:
         """The number of rounds, if they repeat."""
         return len(self.rounds) if self.repeats else None
+
+    @property
+    def pairs(self) -> NDArray[Any]:
+        """Receivers and senders of all rounds together."""
+        return np.unique(np.concatenate([each.pairs for each in self.rounds]), axis=0)
+
+    def messages_before(self, round: int) -> int:
+        """The number of messages of all earlier rounds."""
+        return sum(len(self.at(r).pairs) for r in range(round))
 
     def at(self, round: int) -> Round:
         """The matrices of a round."""
@@ -114,9 +93,6 @@ class Exchange:
 
 def as_rounds(value: object) -> Rounds:
     """Return the matrices of every round; raise InputError for anything else."""
-    if isinstance(value, MixingWeights) and not hasattr(value, "at"):
-        eye = scipy.sparse.eye_array(value.graph.n)
-        return KnownRounds((KnownRound(value.laplacian, scipy.sparse.csr_array(eye - value.mixing)),))
     if not (callable(getattr(value, "at", None)) and hasattr(value, "period") and hasattr(value, "n")):
         raise InputError(f"weights is {described(value)}: expected the L and W of a graph or of a sequence of graphs.")
     return value  # type: ignore[return-value]
@@ -125,7 +101,10 @@ def as_rounds(value: object) -> Rounds:
 def exchanges(rounds: Rounds, count: int) -> list[Exchange]:
     """The first rounds; those of a repeating sequence are made once."""
     period = min(count, rounds.period or count)
-    made = [Exchange.of(rounds.at(r)) for r in range(period)]
+    if isinstance(rounds, KnownRounds) and period <= len(rounds.rounds):
+        made = rounds.prepared
+    else:
+        made = [Exchange.of(rounds.at(r)) for r in range(period)]
     return [made[r % period] for r in range(count)]
 
 

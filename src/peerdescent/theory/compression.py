@@ -18,8 +18,9 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.sgd import DSGD1
 from peerdescent.expressions import Clamp, Mixed, Power
+from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.agents import Exchange, Rounds, as_rounds, exchanges
+from peerdescent.theory.agents import Exchange, as_rounds, exchanges
 from peerdescent.theory.evaluation import evaluate
 from peerdescent.theory.recursion import Equation, Numbers
 from peerdescent.transforms import power
@@ -65,7 +66,7 @@ def small_gain_step(delta: float, rho: float) -> float:
     return min(1.0, 2 * (1 - r) / ((1 + r) * rho)) if rho > 0 else 1.0
 
 
-def bounds(algorithm: Algorithm, delta: float, weights: MixingWeights | Rounds) -> tuple[float | None, str]:
+def bounds(algorithm: Algorithm, delta: float, weights: Rounds) -> tuple[float | None, str]:
     """The largest c that a proof covers for a method, None if there is none, and a sentence on what is proved.
 
     Args:
@@ -113,7 +114,7 @@ class FlatRun:
 
 def flat_run(
     algorithm: Algorithm,
-    weights: MixingWeights | Rounds,
+    weights: Rounds,
     quantize: Quantize,
     consensus_step: float = 1.0,
     rounds: int = FLAT_ROUNDS,

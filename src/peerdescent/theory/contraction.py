@@ -12,12 +12,12 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from peerdescent._util.validation import check_number
 from peerdescent.algorithms import DSGD1
 from peerdescent.errors import InputError
-from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.agents import Rounds, as_rounds
+from peerdescent.mixing.rounds import Rounds
+from peerdescent.theory.agents import as_rounds
 from peerdescent.theory.recursion import Equation, Numbers
 from peerdescent.theory.sequences import PeriodRadii
 
-SAMPLE = 1000
+SAMPLE = 500
 """Rounds of a random sequence whose mean WᵀW is taken."""
 DENSE_UP_TO = 500
 NOTHING = 1e-12
@@ -58,7 +58,7 @@ class Contraction:
         return f"one period of {rounds} shrinks disagreement to {whole:.4g} of it, {self.per_round:.4g} per round"
 
 
-def contraction(weights: MixingWeights | Rounds, sample: int = SAMPLE) -> Contraction:
+def contraction(weights: Rounds, sample: int = SAMPLE) -> Contraction:
     """The factor by which x⁺ = Wx shrinks the agents' disagreement per round.
 
     If the rounds repeat, it is the T-th root of the spectral radius of one period's product of T matrices. If they

@@ -11,7 +11,7 @@ import numpy as np
 from peerdescent.theory.agents import AgentsStep, Exchange, disagreement_matrix
 from peerdescent.theory.recursion import Numbers
 
-ROUNDS = 2000
+ROUNDS = 1000
 """The sample of a random sequence."""
 BATCHES = 20
 BURN_IN = 0.05

@@ -10,8 +10,8 @@ import torch
 
 from peerdescent.algorithms import Algorithm, as_algorithm
 from peerdescent.algorithms.state import initial_state
-from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.agents import Rounds, as_rounds
+from peerdescent.mixing.rounds import Rounds
+from peerdescent.theory.agents import as_rounds
 from peerdescent.theory.recursion import Equation
 
 LOOKED_AT = 200
@@ -44,7 +44,7 @@ class Invariants:
         return f"{names}: broken from round {self.broken_in} on, where messages arrive in one direction only"
 
 
-def invariants(algorithm: Algorithm, weights: MixingWeights | Rounds) -> Invariants:
+def invariants(algorithm: Algorithm, weights: Rounds) -> Invariants:
     """Which invariants of a method survive on a network.
 
     They say that a sum over the agents is conserved, and hold if and only if the columns of the matrix that the method

@@ -12,8 +12,9 @@ from peerdescent import schedules
 from peerdescent._util.numbers import finite_or_none
 from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
+from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.agents import KnownRounds, Rounds, as_rounds
+from peerdescent.theory.agents import KnownRounds, as_rounds
 from peerdescent.theory.ranges import TRIAL_ROUNDS, nearest_stable, scale_of, stable_range
 from peerdescent.theory.recursion import Equation
 from peerdescent.theory.sequences import judge_rounds
@@ -70,7 +71,7 @@ class Prediction:
 
 def predict(
     algorithm: Algorithm,
-    weights: MixingWeights | Rounds,
+    weights: Rounds,
     laplacian: str,
     mixing: str,
     communication_period: int = 1,
@@ -122,9 +123,7 @@ def _in_modes(algorithm: Algorithm, weights: MixingWeights, kinds: dict[str, Any
     )
 
 
-def _on_rounds(
-    algorithm: Algorithm, weights: MixingWeights | Rounds, laplacian: str, when: dict[str, Any]
-) -> Prediction:
+def _on_rounds(algorithm: Algorithm, weights: Rounds, laplacian: str, when: dict[str, Any]) -> Prediction:
     """The prediction where modes do not separate."""
     rounds = as_rounds(weights)
     verdict = judge_rounds(algorithm, rounds, **when)
@@ -157,7 +156,7 @@ def _on_rounds(
 
 def predict_ranges(
     algorithm: Algorithm,
-    weights: MixingWeights | Rounds,
+    weights: Rounds,
     laplacian: str,
     mixing: str,
     communication_period: int = 1,

@@ -11,8 +11,9 @@ from peerdescent import schedules
 from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm, varied
 from peerdescent.errors import InputError
+from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MATCHED, MixingWeights
-from peerdescent.theory.agents import KnownRounds, Rounds, as_rounds
+from peerdescent.theory.agents import KnownRounds, as_rounds
 from peerdescent.theory.radii import Modes
 from peerdescent.theory.recursion import Equation
 from peerdescent.theory.sequences import judge_rounds
@@ -22,7 +23,7 @@ Settles = Callable[[Algorithm, float], bool]
 """Whether a changed method settles, with L times a number."""
 TRIED_UP_TO = 150
 """Numbers, states × agents, up to which step sizes are tried on a sequence of graphs."""
-TRIAL_ROUNDS = 200
+TRIAL_ROUNDS = 100
 """The rounds of a random sequence on which they are tried."""
 REACH = 1000.0
 """The largest factor by which a hyperparameter is changed, up or down."""
@@ -34,7 +35,7 @@ def nearest_stable(
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     communication_period: int = 1,
-    weights: MixingWeights | Rounds | None = None,
+    weights: Rounds | None = None,
     delay: int = 0,
 ) -> dict[str, float]:
     """For each step size of an unstable method the nearest value that alone would make it stable.
@@ -63,7 +64,7 @@ def stable_range(
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     communication_period: int = 1,
-    weights: MixingWeights | Rounds | None = None,
+    weights: Rounds | None = None,
     delay: int = 0,
 ) -> dict[str, tuple[float, float]]:
     """For each step size the interval around its value in which it can be changed alone.
@@ -92,7 +93,7 @@ def _trials(
     laplacian: str,
     mixing: str,
     communication_period: int,
-    weights: MixingWeights | Rounds | None,
+    weights: Rounds | None,
     delay: int,
 ) -> dict[str, tuple[float, Callable[[float], bool]]]:
     """For each positive step size its value, and a test whether the method settles with a multiple of it."""
@@ -128,9 +129,10 @@ def _on_rounds(algorithm: Algorithm, weights: Rounds, communication_period: int,
     if numbers > TRIED_UP_TO:
         raise InputError(f"step sizes are not tried on a sequence of graphs with {numbers:,} numbers.")
 
+    known = KnownRounds.of(rounds, TRIAL_ROUNDS)
+
     def settles(changed: Algorithm, scale: float) -> bool:
-        known = KnownRounds.of(rounds, TRIAL_ROUNDS, scale)
-        return judge_rounds(changed, known, 0.0, communication_period, delay, TRIAL_ROUNDS).settles
+        return judge_rounds(changed, known.scaled(scale), 0.0, communication_period, delay, TRIAL_ROUNDS).settles
 
     return settles
 

@@ -8,8 +8,8 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from peerdescent._util.validation import check_integer, check_number
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
-from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.agents import AgentsStep, Rounds, as_rounds, disagreement_matrix, exchanges
+from peerdescent.mixing.rounds import Rounds
+from peerdescent.theory.agents import AgentsStep, as_rounds, disagreement_matrix, exchanges
 from peerdescent.theory.growth import ROUNDS, Growth, growth
 from peerdescent.theory.radii import Radii, largest
 from peerdescent.theory.recursion import Equation, Numbers
@@ -17,15 +17,17 @@ from peerdescent.theory.verdict import Stability, decide
 
 EXACT_UP_TO = 800
 """Numbers in the disagreement, states × (agents − 1), up to which all eigenvalues are computed."""
-LARGEST = 200_000
+LARGEST = 50_000
 """Numbers beyond which nothing is predicted."""
+KEPT = 2_000_000
+"""Rounds × agents of a sample; large networks have a smaller one, of at least 100 rounds."""
 PERIODS = 200
 """Periods over which growth is measured where Arnoldi's method does not converge."""
 
 
 def judge_rounds(
     algorithm: Algorithm,
-    weights: MixingWeights | Rounds,
+    weights: Rounds,
     curvature: float = 0.0,
     communication_period: int = 1,
     delay: int = 0,
@@ -58,7 +60,7 @@ def judge_rounds(
         )
     arguments = equation, rounds, curvature, communication_period, delay
     if rounds.period is None:
-        sampled = SampledRadii(*arguments, sample)
+        sampled = SampledRadii(*arguments, max(100, min(sample, KEPT // rounds.n)))
         return decide(sampled, sampled.describe, sampled.growth)
     repeating = PeriodRadii(*arguments)
     return decide(repeating, repeating.describe)

@@ -15,8 +15,9 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
 from peerdescent.graphs import as_graph
+from peerdescent.mixing.rounds import Rounds
+from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.agents import Rounds
 from peerdescent.theory.radii import FLAT, ROUNDING, ModeRadii, Modes
 from peerdescent.theory.recursion import Equation, Numbers
 from peerdescent.theory.sequences import judge_rounds
@@ -35,7 +36,7 @@ def stability(
     mixing: str = "metropolis",
     curvature: float = 0.0,
     communication_period: int = 1,
-    weights: MixingWeights | Rounds | None = None,
+    weights: Rounds | None = None,
     delay: int = 0,
 ) -> Stability:
     """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x‖²/2.
@@ -56,7 +57,7 @@ def stability(
 
     Args:
         algorithm: the method.
-        graph: the communication graph: a Graph, a networkx graph or a text such as "ring:10".
+        graph: the communication graph or sequence of graphs: a Graph, a networkx graph or a text such as "ring:10".
         laplacian: kind of L.
         mixing: kind of W.
         curvature: h, the same for all agents.
@@ -69,12 +70,13 @@ def stability(
     True
     >>> stability(make("dsgpa-t"), "star:10", "unit").reason
     'the largest eigenvalue of L, 10, has spectral radius 2.61674'
+    >>> stability(make("d-sgt-1"), "onepeer-exp:8").stable
+    True
     """
     _check(curvature, communication_period, delay)
-    if weights is not None and not isinstance(weights, MixingWeights):
-        return judge_rounds(algorithm, weights, curvature, communication_period, delay)
-    if not Equation(algorithm).separates:
-        weights = weights or _weights(algorithm, graph, laplacian, mixing)
+    if weights is None:
+        weights = _weights(algorithm, graph, laplacian, mixing)
+    if not (isinstance(weights, MixingWeights) and Equation(algorithm).separates):
         return judge_rounds(algorithm, weights, curvature, communication_period, delay)
     found = modes(algorithm, graph, laplacian, mixing, weights)
     verdict = judge(algorithm, found, curvature, communication_period, delay)
@@ -89,11 +91,11 @@ def _check(curvature: float, communication_period: int, delay: int = 0) -> None:
     check_integer("delay", delay, 0)
 
 
-def _weights(algorithm: Algorithm, graph: object, laplacian: str, mixing: str) -> MixingWeights:
+def _weights(algorithm: Algorithm, graph: object, laplacian: str, mixing: str) -> Weights:
     for argument, kind in (("laplacian", laplacian), ("mixing", mixing)):
         if not isinstance(kind, str):
             raise InputError(f"{argument} is {described(kind)}: expected the name of its kind, such as 'metropolis'.")
-    return MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
+    return make_weights(as_graph(graph), laplacian, mixing, algorithm)
 
 
 def modes(
@@ -101,13 +103,13 @@ def modes(
     graph: object,
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
-    weights: MixingWeights | None = None,
+    weights: Weights | None = None,
 ) -> Modes:
     """The modes of disagreement of a method on a graph; the arguments are those of `stability`."""
     name = Equation(algorithm).matrix
     if weights is None:
         weights = _weights(algorithm, graph, laplacian, mixing)
-    elif not isinstance(weights, MixingWeights):
+    if not isinstance(weights, MixingWeights):
         raise InputError(f"weights is {described(weights)}: expected MixingWeights of this graph, or None.")
     if weights.graph.n == 1 or algorithm.common_start:
         return Modes(name, np.zeros(0))

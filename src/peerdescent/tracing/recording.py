@@ -25,12 +25,15 @@ class RecordingNetwork:
     """Record an iteration without messages: L = 0 and W = I."""
     rounded: bool = False
     """Messages are sent as bfloat16; an agent compares what it receives with the rounded values it sends."""
-    _sent: dict[int, Rounded] = field(default_factory=dict)
+    _sent: dict[int, tuple[int, Expression]] = field(default_factory=dict)
 
     def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
         if self.local:
             return Constant(0.0)
-        return Mixed(kind, self._sent.setdefault(id(source), Rounded(source)) if self.rounded else source)
+        if id(source) not in self._sent:
+            self._sent[id(source)] = len(self._sent), Rounded(source) if self.rounded else source
+        number, sent = self._sent[id(source)]
+        return Mixed(kind, sent, number)
 
     def laplacian(self, source: Expression) -> Expression:
         """L·source."""

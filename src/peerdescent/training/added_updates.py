@@ -6,6 +6,7 @@ import torch
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
+from peerdescent.distributed.exchange import Exchange
 from peerdescent.errors import InputError
 from peerdescent.kernels.update import Update
 from peerdescent.training.settings import Settings
@@ -68,6 +69,10 @@ class AddedUpdate:
     def wait(self) -> None:
         """Await the messages in flight."""
         self._update.wait()
+
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        return self._update.exchanges()
 
 
 class DecayedUpdate(AddedUpdate):

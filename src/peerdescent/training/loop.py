@@ -21,7 +21,7 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems.base import Buffers, buffers_of
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
@@ -112,19 +112,26 @@ class Run:
         known |= {"on-loss": self.faults.on_loss, "patience": str(self.settings.patience)}
         return {"version": __version__, **known}
 
-    def connect(self, state: State, weights: MixingWeights) -> None:
+    def connect(self, state: State, weights: Weights) -> None:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
         self.recorder.note_at_end(*weights.notes)
-        network = make_network(weights, x.dtype, x.device, settings.message_dtype, self.group, self.placement)
+        network = make_network(
+            weights,
+            x.dtype,
+            x.device,
+            settings.message_dtype,
+            self.group,
+            self.placement,
+            rounds_before=self.rounds_before,
+        )
         update = make_update(
             self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.communication_period
         )
         self.update = with_additions(update, settings, average)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
-        self.bytes_per_exchange = self.plan.vectors_sent * self.plan.vector_bytes * 2 * len(self.graph.edges)
 
     @property
     def state(self) -> State:
@@ -294,8 +301,13 @@ class Run:
 
     def bytes_sent(self) -> int:
         """What the agents have sent along all edges, within a process too."""
-        (before, sent), m = self.bytes_before, self.settings.communication_period
-        return int(sent + (self.k // m - before // m) * self.bytes_per_exchange)
+        before, sent = self.bytes_before
+        first, now = (self.weights.messages_before(self.rounds_before(k)) for k in (before, self.k))
+        return int(sent + (now - first) * self.plan.vectors_sent * self.plan.vector_bytes)
+
+    def rounds_before(self, k: int) -> int:
+        """The number of exchanges before iteration k."""
+        return k // self.settings.communication_period
 
     def _diverge(self) -> None:
         result = self._gathered_result()

@@ -14,8 +14,8 @@ from peerdescent import problems, schedules
 from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.graphs import AnyGraph
+from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
 from peerdescent.theory.prediction import Prediction, predict
@@ -51,10 +51,10 @@ class Plan:
     """
 
     name: str
-    graph: Graph
+    graph: AnyGraph
     algorithm: Algorithm
     settings: Settings
-    weights: MixingWeights
+    weights: Weights
     make_problem: Callable[[], Problem]
     description: Mapping[str, Any]
     x0: torch.Tensor | None = None
@@ -95,7 +95,7 @@ class Plan:
             len(self.algorithm.memory()) + (self.settings.ema is not None) + (self.settings.decay == "decoupled"),
             self.vectors_sent,
             8 if self.settings.dtype == "float64" else 4,
-            len(self.graph.edges),
+            len(self.graph.union.edges),
             size.data * processes,
             0 if batch is None else agents * batch * per_sample + size.drawn,
         )
@@ -138,7 +138,7 @@ class Plan:
 
 def make_plan(
     problem: Problem | Callable[[], Problem],
-    graph: Graph,
+    graph: AnyGraph,
     algorithm: Algorithm,
     settings: Settings,
     x0: torch.Tensor | None = None,
@@ -155,7 +155,7 @@ def make_plan(
     if x0 is not None:
         python.append("x0")
         made["x0"] = hashlib.sha256(as_points(x0).cpu().numpy().tobytes()).hexdigest()[:16]
-    weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, algorithm)
+    weights = make_weights(graph, settings.laplacian, settings.mixing, algorithm)
     description = {
         "algorithm": made.pop("algorithm"),
         "problem": problem_name or made.pop("problem"),

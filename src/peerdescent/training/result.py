@@ -12,8 +12,8 @@ from torch import nn
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.describe import name_of
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.graphs import AnyGraph
+from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems import Problem
 from peerdescent.problems.base import Buffers
 from peerdescent.runs.metrics import Metrics, Row
@@ -35,7 +35,7 @@ class Result:
     x: torch.Tensor
     metrics: Metrics
     problem: Problem
-    graph: Graph
+    graph: AnyGraph
     algorithm: Algorithm
     settings: Settings
     kernel: str
@@ -53,7 +53,7 @@ class Result:
     """Whether it ended before its iterations, because what it monitors no longer improved."""
     x_ema: torch.Tensor | None = None
     """The moving average of x̄, if `ema` asked for it; `problem.model(x_ema)` is its module."""
-    weights: MixingWeights | None = None
+    weights: Weights | None = None
     """L, W and their spectrum, as they were at the end."""
     buffers: Buffers = field(default_factory=dict)
     """What the model's forward pass changes, such as running statistics, by name: one row per agent, as in `x`."""
