@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from peerdescent import graphs
 from peerdescent.errors import InputError
 
-NAMES = sorted(set(graphs.TOPOLOGIES) - {"file", "edges", "rounds", "sequence", "subset"})
+NAMES = sorted(set(graphs.TOPOLOGIES) - {"file", "edges", "rounds", "sequence", "subset", "matcha", "active-edges"})
 
 
 @st.composite
@@ -24,6 +24,7 @@ def specs(draw):
         "ws": f":{n}:{2 * draw(st.integers(1, 3))}:{draw(st.floats(0.0, 0.5))}",
         "ba": f":{n}:{small}",
         "authors10": "",
+        "base": f":{n}:{small}",
         "onepeer-exp": f":{2 ** draw(st.integers(0, 5))}",
     }.get(name, f":{draw(st.integers(1, 36))}")
     seed = f":seed={draw(st.integers(0, 10**6))}" if graphs.TOPOLOGIES[name].seeded and draw(st.booleans()) else ""

@@ -49,7 +49,7 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
         found = [jsonable(each.as_dict()) for each in facts]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
         return
-    if dots := picture(plans[0].graph.union):
+    if dots := picture(plans[0].graph):
         print(f"{plans[0].graph}\n{dots}\n")
     for each in facts:
         _show(each)
@@ -103,17 +103,17 @@ def _graph(graph: GraphFacts) -> dict[str, str]:
 
 
 def _traffic(sent: Traffic) -> str:
+    from peerdescent.mixing.periods import Periods
     from peerdescent.report.formatting import human_bytes
 
     if not sent.vectors_per_edge:
         return "nothing travels on the graph"
     ends = [human_bytes(number) for number in sent.bytes_per_iteration]
-    period = sent.communication_period
-    often = "iteration" if period == 1 else f"{period} iterations"
+    periods = Periods.parse(sent.communication_period)
     count = "1 vector" if sent.vectors_per_edge == 1 else f"{sent.vectors_per_edge} vectors"
     spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
     vectors = f"{count} of {sent.dimension:,} numbers to each neighbour"
-    return f"{vectors} every {often}: {spread} per agent and iteration{' on average' * (period > 1)}"
+    return f"{vectors} {periods.words}: {spread} per agent and iteration{' on average' * (not periods.always)}"
 
 
 def _ranges(found: dict[str, tuple[float, float | None]]) -> str:

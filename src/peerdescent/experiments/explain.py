@@ -11,12 +11,14 @@ import torch
 from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph, Graph
 from peerdescent.problems import Problem
+from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
+from peerdescent.training.settings import Settings
 from peerdescent.training.train import plan_of
 
 DRAWN = 20
@@ -29,6 +31,7 @@ class GraphFacts:
 
     agents: int
     edges: int
+    """Of a sequence, of all its rounds together, as are degrees and diameter."""
     degrees: tuple[int, int]
     """The smallest and the largest."""
     diameter: int | None
@@ -53,7 +56,7 @@ class Traffic:
 
     vectors_per_edge: int
     dimension: int
-    communication_period: int
+    communication_period: int | str
     bytes_per_iteration: tuple[float, float]
     """By an agent with the fewest neighbours and by one with the most, averaged over the iterations."""
 
@@ -111,7 +114,7 @@ def explain(
 def explain_plan(plan: Plan) -> Explanation:
     """What is known of a plan."""
     s = plan.settings
-    ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+    ranges = predict_ranges(plan.algorithm, plan.judged_weights, s.laplacian, s.mixing, s.periods, s.delay)
     return Explanation(
         plan.name,
         _graph(plan),
@@ -127,6 +130,7 @@ def explain_plan(plan: Plan) -> Explanation:
 def _not_judged(plan: Plan) -> list[str]:
     """What the run adds to the method, of which stability, its ranges and Theorem 1 know nothing."""
     added = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added["global averages"] = plan.settings.average_every
     names = [name for name, value in added.items() if value]
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
 
@@ -134,7 +138,7 @@ def _not_judged(plan: Plan) -> list[str]:
 def _broken(plan: Plan) -> list[str]:
     """What no longer holds of the method on this network."""
     try:
-        kept = theory.invariants(plan.algorithm, plan.weights)
+        kept = theory.invariants(plan.algorithm, plan.judged_weights)
     except InputError:  # a step that cannot be recorded, which the prediction says
         return []
     return [] if kept.survive else [str(kept)]
@@ -158,13 +162,15 @@ def _diameter(graph: Graph) -> int | None:
 
 def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
-    period, graph = plan.settings.communication_period, plan.graph
-    if isinstance(graph, Graph):
-        degrees = float(graph.degrees.min()), float(graph.degrees.max())
-    else:
-        degrees = (2 * graph.mean_edges / graph.n,) * 2
-    few, many = (d * plan.vectors_sent * plan.vector_bytes / period for d in degrees)
+    period, degrees = plan.settings.communication_period, plan.graph.mean_degrees
+    each = (float(d) * plan.vectors_sent * plan.vector_bytes for d in (degrees.min(), degrees.max()))
+    few, many = (sent / period if isinstance(period, int) else sent * _share(plan.settings) for sent in each)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
+
+
+def _share(settings: Settings) -> float:
+    """The share of the iterations that exchange messages."""
+    return settings.periods.rounds_before(settings.iterations) / max(1, settings.iterations)
 
 
 def theorem1(plan: Plan) -> Theorem1:
@@ -181,8 +187,10 @@ def theorem1(plan: Plan) -> Theorem1:
         return Theorem1(not failing, failing, infeasible=str(error))
 
 
-def picture(graph: Graph) -> str:
+def picture(graph: AnyGraph) -> str:
     """The adjacency matrix as dots, agents numbered from 0; empty if there are too many.
+
+    A sequence has, instead of a dot, the first of the rounds 0 to 5 with this edge.
 
     >>> from peerdescent.graphs import path
     >>> print(picture(path(3)))
@@ -190,11 +198,22 @@ def picture(graph: Graph) -> str:
      0 · ● ·
      1 ● · ●
      2 · ● ·
+    >>> from peerdescent.graphs import parse
+    >>> print(picture(parse("onepeer-exp:4")))
+       0 1 2 3
+     0 · 0 1 ·
+     1 0 · · 1
+     2 1 · · 0
+     3 · 1 0 ·
     """
     if graph.n > DRAWN:
         return ""
     heads = " ".join(str(number % 10) for number in range(graph.n))
-    rows = [
-        f"{i:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n)) for i in range(graph.n)
-    ]
+    marks = {
+        edge: "●" if isinstance(graph, Graph) else str(number)
+        for number, each in reversed(list(enumerate(frames(graph))))
+        for i, j in each.edges
+        for edge in ((i, j), (j, i))
+    }
+    rows = [f"{i:2} " + " ".join(marks.get((i, j), "·") for j in range(graph.n)) for i in range(graph.n)]
     return "\n".join([f"   {heads}", *rows])

@@ -6,12 +6,14 @@
 4.0
 """
 
+from peerdescent.graphs.base_graphs import base_graph
+from peerdescent.graphs.budgeted_matchings import matcha
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.files import from_file
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.matrices import LAPLACIANS, MIXINGS, laplacian, mixing
 from peerdescent.graphs.own_sequences import sequence
-from peerdescent.graphs.random_sequences import matching
+from peerdescent.graphs.random_sequences import active_edges, equidyn, matching
 from peerdescent.graphs.random_topologies import (
     barabasi_albert,
     erdos_renyi,
@@ -45,11 +47,14 @@ __all__ = [
     "GraphSequence",
     "Spectrum",
     "Topology",
+    "active_edges",
     "as_graph",
     "as_static",
     "authors10",
     "barabasi_albert",
+    "base_graph",
     "complete",
+    "equidyn",
     "erdos_renyi",
     "exponential",
     "from_edge_list",
@@ -61,6 +66,7 @@ __all__ = [
     "grid",
     "hypercube",
     "laplacian",
+    "matcha",
     "matching",
     "mixing",
     "one_peer_exponential",

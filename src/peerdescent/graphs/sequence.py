@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
@@ -66,8 +66,29 @@ class GraphSequence(ABC):
 
     @property
     @abstractmethod
+    def activity(self) -> NDArray[np.float64]:
+        """In which fraction of the rounds each edge of the union is; expected, where rounds are random.
+
+        >>> from peerdescent.graphs import parse
+        >>> parse("onepeer-exp:4").activity.tolist()
+        [0.5, 0.5, 0.5, 0.5]
+        """
+
+    @property
     def mean_edges(self) -> float:
         """The number of edges of a round, on average; expected, where rounds are random."""
+        return float(self.activity.sum())
+
+    @property
+    def mean_degrees(self) -> NDArray[np.float64]:
+        """The number of neighbours of each agent in a round, on average.
+
+        >>> from peerdescent.graphs import parse
+        >>> parse("rounds:3:0-1/1-2").mean_degrees.tolist()
+        [0.5, 1.0, 0.5]
+        """
+        sums = np.bincount(self.union.pairs.ravel(), np.repeat(self.activity, 2), minlength=self.n)
+        return np.asarray(sums, dtype=np.float64)
 
     def graph(self, round: int) -> Graph:
         """The graph of a round, counted from 0.
@@ -197,6 +218,11 @@ class Periodic(GraphSequence):
             pass
         return f"rounds:{self.n}:" + "/".join(map(edges_text, self.rounds))
 
+    @cached_property
+    def activity(self) -> NDArray[np.float64]:
+        """In which fraction of the rounds each edge of the union is."""
+        return activity_of(self.union, self.rounds)
+
     @property
     def mean_edges(self) -> float:
         """The number of edges of a round, on average."""
@@ -265,10 +291,10 @@ class Subset(GraphSequence):
         """A text that `parse` turns into an equal sequence."""
         return f"subset:{','.join(map(str, self.agents))}:{self.whole.text}"
 
-    @property
-    def mean_edges(self) -> float:
-        """The number of edges of a round, expected if all edges are as likely."""
-        return self.whole.mean_edges * len(self.union.edges) / max(1, len(self.whole.union.edges))
+    @cached_property
+    def activity(self) -> NDArray[np.float64]:
+        """In which fraction of the rounds each edge of the union is."""
+        return self.whole.activity[np.isin(self.whole.union.pairs, self.agents).all(axis=1)]
 
     def _make(self, round: int) -> Graph:
         return several_parts(self.whole.graph(round)).subset(self.agents)
@@ -311,6 +337,16 @@ def check_weights(graph: Graph, round: int) -> Graph:
                 "entries of the mixing matrix, so let them sum to at most 1, or leave all weights out."
             )
     return graph
+
+
+def activity_of(union: Graph, rounds: Sequence[Graph]) -> NDArray[np.float64]:
+    """In which fraction of these rounds each edge of the union is."""
+    n = union.n
+    keys = union.pairs[:, 0] * n + union.pairs[:, 1]  # sorted, as edges are
+    counts = np.zeros(len(keys))
+    for graph in rounds:
+        counts[np.searchsorted(keys, graph.pairs[:, 0] * n + graph.pairs[:, 1])] += 1
+    return counts / len(rounds)
 
 
 def united(n: int, rounds: list[NDArray[np.int64]]) -> Graph:

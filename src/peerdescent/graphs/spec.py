@@ -16,6 +16,8 @@ from peerdescent.graphs import files, sequence_files, topologies
 from peerdescent.graphs import random_sequences as changing
 from peerdescent.graphs import random_topologies as drawn
 from peerdescent.graphs import sequence_topologies as timed
+from peerdescent.graphs.base_graphs import base_graph
+from peerdescent.graphs.budgeted_matchings import matcha
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.sequence import AnyGraph, GraphSequence, as_static
@@ -79,10 +81,12 @@ _ENTRIES = (
     Topology(drawn.watts_strogatz, "ws:N:K:P", "small world: K nearest on a ring, rewired with probability P", True),
     Topology(drawn.barabasi_albert, "ba:N:M", "scale-free: each new agent connects to M earlier ones", True),
     Topology(topologies.authors10, "authors10", "the ten-agent graph of the DSGPA authors' public code"),
-    Topology(
-        timed.one_peer_exponential, "onepeer-exp:N", "N = 2^m agents, in round r agent i talks to i xor 2^(r mod m)"
-    ),
+    Topology(timed.one_peer_exponential, "onepeer-exp:N", "N = 2^m, agent i talks to i xor 2^(r mod m) in round r"),
+    Topology(base_graph, "base:N:K", "Base-(K+1): at most K neighbours, a period averages exactly, any N"),
+    Topology(changing.equidyn, "equidyn:N", "one-peer undirected EquiDyn: pairs i, i+u with one random u", True),
     Topology(changing.matching, "matching:N", "a random perfect matching in every round", True),
+    Topology(matcha, "matcha:SPEC:BUDGET", "matchings of a graph, active at random within a budget", True),
+    Topology(changing.active_edges, "active-edges:SPEC:P", "each edge of a graph active with probability P", True),
     Topology(from_edge_list, "edges:I-J,…", "these edges, agents from 0; with weights edges:I-J=W,…", verbatim=True),
     Topology(files.from_file, "file:PATH", "edge-list file, lines 'i j' or 'i j weight'", verbatim=True),
     Topology(sequence_files.from_rounds, "rounds:N:I-J,…/I-J,…", "the edges of each round, repeated", verbatim=True),

@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.mixing.network import make_network
+from peerdescent.mixing.periods import Periods
 from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.collective import CollectiveOptimizer
@@ -56,7 +57,7 @@ class Decentralized(CollectiveOptimizer):
         check_options(options)
         self.algorithm = algorithm
         self._names = {name: _key(name, algorithm) for name in _numbers(algorithm)}
-        self._decoupled = options.get("decay") == "decoupled"
+        self._decoupled, self._average_every = options.get("decay") == "decoupled", options.get("average_every")
         known = {key: getattr(algorithm, name) for name, key in self._names.items()}
         super().__init__(params, {"weight_decay": options.get("weight_decay") or 0.0, **known})
         for group in self.param_groups:
@@ -96,7 +97,7 @@ class Decentralized(CollectiveOptimizer):
             message_dtype,
             self._peers,
             traffic=self._traffic,
-            rounds_before=lambda k: k // period,
+            rounds_before=Periods.parse(period).rounds_before,
         )
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
@@ -121,7 +122,8 @@ class Decentralized(CollectiveOptimizer):
             if not active:
                 bucket.update.gradient.zero_()
             decay = float(group.get("weight_decay", 0.0)) if active else 0.0
-            bucket.step(self._variant(group), decay, self._decoupled)
+            merging = self._average_every is not None and (bucket.k + 1) % self._average_every == 0
+            bucket.step(self._variant(group), decay, self._decoupled, self._mean_sent if merging else None)
             group["step"] = bucket.k
         return self._buckets[0].k
 

@@ -24,7 +24,8 @@ class Options(TypedDict, total=False):
     """The options of every optimizer, besides its method's hyperparameters.
 
     laplacian, mixing: the kinds of L and W, as in experiments ("metropolis").
-    communication_period: steps from one exchange to the next (1).
+    communication_period: steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000" (1).
+    average_every: steps from one global average to the next, by an all_reduce: all agents take their mean (never).
     message_dtype: "same", or "bf16" for half the bytes ("same").
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
@@ -38,7 +39,8 @@ class Options(TypedDict, total=False):
 
     laplacian: str
     mixing: str
-    communication_period: int
+    communication_period: int | str
+    average_every: int | None
     message_dtype: str
     start: str
     kernel: str

@@ -64,13 +64,44 @@ class KnownRounds:
         """Receivers and senders of all rounds together."""
         return np.unique(np.concatenate([each.pairs for each in self.rounds]), axis=0)
 
-    def messages_before(self, round: int) -> int:
-        """The number of messages of all earlier rounds."""
-        return sum(len(self.at(r).pairs) for r in range(round))
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1."""
+        return sum(len(self.at(r).pairs) for r in range(first, last))
 
     def at(self, round: int) -> Round:
         """The matrices of a round."""
         return self.rounds[round % len(self.rounds)] if self.repeats else self.rounds[round]
+
+
+@dataclass(frozen=True)
+class ScaledRounds:
+    """Rounds with c·L and c·(I−W)."""
+
+    given: Rounds
+    c: float
+
+    @property
+    def n(self) -> int:
+        """The number of agents."""
+        return self.given.n
+
+    @property
+    def period(self) -> int | None:
+        """The rounds after which they repeat."""
+        return self.given.period
+
+    @property
+    def pairs(self) -> NDArray[Any]:
+        """Receivers and senders of all rounds together."""
+        return self.given.pairs
+
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1."""
+        return self.given.messages(first, last)
+
+    def at(self, round: int) -> Round:
+        """The matrices of a round."""
+        return self.given.at(round).scaled(self.c)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from peerdescent import schedules
 from peerdescent._util.numbers import finite_or_none
 from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
+from peerdescent.mixing.periods import Period, Periods
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.agents import KnownRounds, as_rounds
@@ -74,7 +75,7 @@ def predict(
     weights: Rounds,
     laplacian: str,
     mixing: str,
-    communication_period: int = 1,
+    communication_period: Period = 1,
     delay: int = 0,
 ) -> Prediction:
     """Predict the stability of a method on the graph and weights of a run.
@@ -84,7 +85,7 @@ def predict(
         weights: the run's L and W, or those of every round.
         laplacian: the kind of L; "matched" follows a change of step sizes.
         mixing: the kind of W.
-        communication_period: iterations from one exchange of messages to the next; the longest, if they vary.
+        communication_period: iterations from one exchange of messages to the next, or a schedule of them.
         delay: rounds by which messages are late.
 
     >>> from peerdescent.algorithms import make
@@ -126,7 +127,7 @@ def _in_modes(algorithm: Algorithm, weights: MixingWeights, kinds: dict[str, Any
 def _on_rounds(algorithm: Algorithm, weights: Rounds, laplacian: str, when: dict[str, Any]) -> Prediction:
     """The prediction where modes do not separate."""
     rounds = as_rounds(weights)
-    verdict = judge_rounds(algorithm, rounds, **when)
+    verdict = stability(algorithm, None, weights=rounds, **when)
     interval = (verdict.estimate.low, verdict.estimate.high) if verdict.estimate else None
     sample = verdict.estimate.rounds if verdict.estimate else None
     if not verdict.decided:
@@ -139,7 +140,8 @@ def _on_rounds(algorithm: Algorithm, weights: Rounds, laplacian: str, when: dict
 
     def settles(changed: Algorithm) -> bool:
         trial = KnownRounds.of(rounds, TRIAL_ROUNDS, scale_of(algorithm, changed, laplacian))
-        return judge_rounds(changed, trial, **when, sample=TRIAL_ROUNDS).settles
+        periods = Periods.parse(when["communication_period"]).distinct
+        return all(judge_rounds(changed, trial, 0.0, m, when["delay"], TRIAL_ROUNDS).settles for m in periods)
 
     return Prediction(
         verdict.stable,
@@ -159,7 +161,7 @@ def predict_ranges(
     weights: Rounds,
     laplacian: str,
     mixing: str,
-    communication_period: int = 1,
+    communication_period: Period = 1,
     delay: int = 0,
 ) -> dict[str, tuple[float, float | None]]:
     """Between which values each step size may be changed alone; None for no end within a thousandfold."""
@@ -173,7 +175,7 @@ def predict_ranges(
 
 
 def condition(
-    algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: int = 1, delay: int = 0
+    algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: Period = 1, delay: int = 0
 ) -> str:
     """On which graphs the method is stable with its values, and where this graph lies."""
     if algorithm.common_start or weights.graph.n == 1:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from peerdescent import schedules
-from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm, varied
 from peerdescent.errors import InputError
+from peerdescent.mixing.periods import Period, Periods
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MATCHED, MixingWeights
 from peerdescent.theory.agents import KnownRounds, as_rounds
@@ -34,7 +34,7 @@ def nearest_stable(
     graph: object,
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
-    communication_period: int = 1,
+    communication_period: Period = 1,
     weights: Rounds | None = None,
     delay: int = 0,
 ) -> dict[str, float]:
@@ -63,7 +63,7 @@ def stable_range(
     graph: object,
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
-    communication_period: int = 1,
+    communication_period: Period = 1,
     weights: Rounds | None = None,
     delay: int = 0,
 ) -> dict[str, tuple[float, float]]:
@@ -92,16 +92,16 @@ def _trials(
     graph: object,
     laplacian: str,
     mixing: str,
-    communication_period: int,
+    communication_period: Period,
     weights: Rounds | None,
     delay: int,
 ) -> dict[str, tuple[float, Callable[[float], bool]]]:
     """For each positive step size its value, and a test whether the method settles with a multiple of it."""
-    check_integer("communication_period", communication_period, 1)
+    periods = Periods.parse(communication_period).distinct
     if weights is None or isinstance(weights, MixingWeights):
-        settles = _in_modes(modes(algorithm, graph, laplacian, mixing, weights), communication_period, delay)
+        settles = _in_modes(modes(algorithm, graph, laplacian, mixing, weights), periods, delay)
     else:
-        settles = _on_rounds(algorithm, weights, communication_period, delay)
+        settles = _on_rounds(algorithm, weights, periods, delay)
 
     def trial(name: str, own: float) -> Callable[[float], bool]:
         def stable(factor: float) -> bool:
@@ -114,15 +114,15 @@ def _trials(
     return {name: (own, trial(name, own)) for name, own in values.items() if own > 0}
 
 
-def _in_modes(found: Modes, communication_period: int, delay: int) -> Settles:
+def _in_modes(found: Modes, periods: tuple[int, ...], delay: int) -> Settles:
     def settles(changed: Algorithm, scale: float) -> bool:
         tried = Modes(found.matrix, scale * found.values)
-        return judge(changed, tried, communication_period=communication_period, delay=delay).settles
+        return all(judge(changed, tried, communication_period=m, delay=delay).settles for m in periods)
 
     return settles
 
 
-def _on_rounds(algorithm: Algorithm, weights: Rounds, communication_period: int, delay: int) -> Settles:
+def _on_rounds(algorithm: Algorithm, weights: Rounds, periods: tuple[int, ...], delay: int) -> Settles:
     """The same for all agents at once, for small networks: dozens of values are tried."""
     rounds = as_rounds(weights)
     numbers = Equation(algorithm).arrays(delay) * rounds.n
@@ -132,7 +132,8 @@ def _on_rounds(algorithm: Algorithm, weights: Rounds, communication_period: int,
     known = KnownRounds.of(rounds, TRIAL_ROUNDS)
 
     def settles(changed: Algorithm, scale: float) -> bool:
-        return judge_rounds(changed, known.scaled(scale), 0.0, communication_period, delay, TRIAL_ROUNDS).settles
+        trial = known.scaled(scale)
+        return all(judge_rounds(changed, trial, 0.0, m, delay, TRIAL_ROUNDS).settles for m in periods)
 
     return settles
 

@@ -15,6 +15,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
 from peerdescent.graphs import as_graph
+from peerdescent.mixing.periods import Period, Periods
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
@@ -35,7 +36,7 @@ def stability(
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     curvature: float = 0.0,
-    communication_period: int = 1,
+    communication_period: Period = 1,
     weights: Rounds | None = None,
     delay: int = 0,
 ) -> Stability:
@@ -61,7 +62,8 @@ def stability(
         laplacian: kind of L.
         mixing: kind of W.
         curvature: h, the same for all agents.
-        communication_period: iterations from one exchange to the next.
+        communication_period: iterations from one exchange to the next, or a schedule, which is judged by its worst
+            period: even a short segment that grows can overflow.
         weights: L and W of this graph and method, if they are built already, or those of every round.
         delay: rounds by which messages are late.
 
@@ -73,22 +75,23 @@ def stability(
     >>> stability(make("d-sgt-1"), "onepeer-exp:8").stable
     True
     """
-    _check(curvature, communication_period, delay)
+    check_number("curvature", curvature)
+    check_integer("delay", delay, 0)
+    periods = Periods.parse(communication_period).distinct
     if weights is None:
         weights = _weights(algorithm, graph, laplacian, mixing)
     if not (isinstance(weights, MixingWeights) and Equation(algorithm).separates):
-        return judge_rounds(algorithm, weights, curvature, communication_period, delay)
+        return _worst({m: judge_rounds(algorithm, weights, curvature, m, delay) for m in periods})[1]
     found = modes(algorithm, graph, laplacian, mixing, weights)
-    verdict = judge(algorithm, found, curvature, communication_period, delay)
-    if not verdict.stable:
-        return verdict
-    return replace(verdict, chatter=_chatter(algorithm, found, curvature, communication_period, delay))
+    m, verdict = _worst({m: judge(algorithm, found, curvature, m, delay) for m in periods})
+    return replace(verdict, chatter=_chatter(algorithm, found, curvature, m, delay)) if verdict.stable else verdict
 
 
-def _check(curvature: float, communication_period: int, delay: int = 0) -> None:
-    check_number("curvature", curvature)
-    check_integer("communication_period", communication_period, 1)
-    check_integer("delay", delay, 0)
+def _worst(verdicts: dict[int, Stability]) -> tuple[int, Stability]:
+    """The communication period with the worst verdict, and that verdict."""
+    m = max(verdicts, key=lambda m: (not verdicts[m].stable, not verdicts[m].settles, verdicts[m].shrinkage))
+    reason = f"{verdicts[m].reason} with communication period {m}" if len(verdicts) > 1 else verdicts[m].reason
+    return m, replace(verdicts[m], reason=reason)
 
 
 def _weights(algorithm: Algorithm, graph: object, laplacian: str, mixing: str) -> Weights:
@@ -137,7 +140,9 @@ def judge(
     return decide(found, describe)
 
 
-def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_period: int = 1, delay: int = 0) -> float:
+def stable_up_to(
+    algorithm: Algorithm, curvature: float = 0.0, communication_period: Period = 1, delay: int = 0
+) -> float:
     """The eigenvalue of L (of I−W for methods that mix by W) up to which a method is stable, whatever the graph.
 
     0 if it is unstable on every connected graph with this curvature, infinity if it is stable on all. I−W has no
@@ -149,8 +154,14 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_per
     >>> round(stable_up_to(make("d2")), 4)
     1.3333
     """
-    _check(curvature, communication_period, delay)
+    check_number("curvature", curvature)
+    check_integer("delay", delay, 0)
     equation = Equation(algorithm)
+    return min(_stable_up_to(equation, curvature, m, delay) for m in Periods.parse(communication_period).distinct)
+
+
+def _stable_up_to(equation: Equation, curvature: float, communication_period: int, delay: int) -> float:
+    """The same for one period."""
 
     def radii(values: ArrayLike) -> ModeRadii:
         numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
@@ -161,7 +172,7 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_per
     if found.means(np.array([found.far]))[0] > 1 + ROUNDING:
         return 0.0
     unstable = np.flatnonzero(found.deciding() >= 1)
-    if algorithm.common_start or not len(unstable):
+    if equation.algorithm.common_start or not len(unstable):
         return math.inf
     first = int(unstable[0])
     inside, outside = float(grid[first - 1]), float(grid[first])
