@@ -133,7 +133,6 @@ _EXAMPLES: dict[str, Any] = {
     "final_average": True,
     "drop": "0.1",
     "inactive": "0.1",
-    "consensus_step": 0.3,
 }
 """What is shown for settings that have no value by default."""
 
