@@ -128,6 +128,8 @@ _EXAMPLES: dict[str, Any] = {
     "ema": 0.999,
     "patience": 10,
     "monitor": "test_loss",
+    "drop": "0.1",
+    "inactive": "markov:0.05:0.2",
 }
 """What is shown for settings that have no value by default."""
 
