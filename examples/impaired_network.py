@@ -45,7 +45,7 @@ def error(problem: Quadratic, method: str, network: dict) -> str:
         return "diverges"
     best = problem.optimum()
     far = float((run.x - best).norm() / AGENTS**0.5 / best.norm())
-    return f"{far:.0e}" if far < 1e3 else "diverges"
+    return f"{far:.0e}" if far < 10 else "diverges"
 
 
 def main() -> None:
