@@ -29,8 +29,8 @@ CASES: tuple[tuple[str, tuple[float | None, ...]], ...] = (
 """Compressors and consensus steps; None is the default."""
 TITLE = "Compressed messages"
 NOTE = (
-    f"Heterogeneous quadratics with {DIMENSION} variables, exact gradients, η = 0.05, DSGPA with α = 20 and β = 1. Each "
-    "cell: the root mean square distance of the agents from the solution, relative to the solution, and what all "
+    f"Heterogeneous quadratics with {DIMENSION} variables, exact gradients, η = 0.05, DSGPA with α = 20 and β = 1. "
+    "Each cell: the root mean square distance of the agents from the solution, relative to the solution, and what all "
     "agents have sent. D² is refused if messages are compressed: with sparse ones it diverges whatever c is."
 )
 
