@@ -31,7 +31,7 @@ from peerdescent.mixing.network import MemoryNetwork, make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.schedules import text
 from peerdescent.tracing.step import StepError, finish_step, start_step
-from peerdescent.training.evaluation import violations
+from peerdescent.training.invariants import violations
 
 GRAPHS = ("path:4", "star:5", "ring:1", "complete:3", "er:7:0.4")
 COLUMNS = 37

@@ -16,6 +16,7 @@ from peerdescent.experiments.schema import from_keys
 from peerdescent.experiments.user_code import check_trust
 from peerdescent.mixing.global_average import AllRows
 from peerdescent.problems import Problem
+from peerdescent.runs.clock_file import with_clock
 from peerdescent.runs.contents import CHECKPOINTS, SUMMARY
 from peerdescent.runs.folder import read_experiment, read_metrics, read_summary
 from peerdescent.runs.metrics import Row
@@ -68,7 +69,7 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None, trust: bo
         state |= plan.algorithm.global_average(SimpleNamespace(**state), AllRows())
     return Result(
         state["x"].to(device).contiguous(),
-        read_metrics(folder),
+        with_clock(read_metrics(folder), folder),
         whole.subset(agents) if checkpoint.lost else whole,
         plan.graph.subset(agents) if checkpoint.lost else plan.graph,
         plan.algorithm,

@@ -50,25 +50,25 @@ class Volume:
 
     Args:
         periods: when they exchange messages.
-        messages_before: the number of messages before an exchange, for each vector that is sent.
+        messages: the number of messages from one exchange to another, for each vector that is sent.
         per_message: the bytes of a message.
         average_every: iterations from one global average to the next; None for none.
         per_average: the bytes of a global average.
 
-    >>> Volume(Periods.parse(2), lambda round: 10 * round, 10, 5, 7).before(10)
+    >>> Volume(Periods.parse(2), lambda first, last: 10 * (last - first), 10, 5, 7).between(0, 10)
     514
     """
 
     periods: Periods
-    messages_before: Callable[[int], int]
+    messages: Callable[[int, int], int]
     per_message: int
     average_every: int | None = None
     per_average: int = 0
 
-    def before(self, k: int) -> int:
-        """What iterations 0, …, k−1 send."""
-        averages = 0 if self.average_every is None else k // self.average_every
-        messages = self.messages_before(self.periods.rounds_before(k))
+    def between(self, first: int, last: int) -> int:
+        """What iterations first, …, last − 1 send."""
+        averages = 0 if self.average_every is None else last // self.average_every - first // self.average_every
+        messages = self.messages(self.periods.rounds_before(first), self.periods.rounds_before(last))
         return messages * self.per_message + averages * self.per_average
 
 

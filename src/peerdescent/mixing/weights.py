@@ -45,9 +45,9 @@ class MixingWeights:
         """Receivers and senders."""
         return both_directions(self.graph.pairs)
 
-    def messages_before(self, round: int) -> int:
-        """The number of messages of all earlier rounds, for each vector that is sent."""
-        return round * 2 * len(self.graph.edges)
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1, for each vector that is sent."""
+        return (last - first) * 2 * len(self.graph.edges)
 
     def at(self, round: int) -> Round:
         """L, I−W and the pairs, the same in every round."""

@@ -20,7 +20,6 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.global_average import GlobalAverage
-from peerdescent.mixing.network import make_network
 from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems.base import Buffers, buffers_of
 from peerdescent.runs.fingerprint import identity
@@ -29,12 +28,15 @@ from peerdescent.training.added_updates import EMA, check_additions, with_additi
 from peerdescent.training.buffers import at_mean, digest_of_arrays, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
-from peerdescent.training.compression import compression_of
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
-from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
+from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
+from peerdescent.training.finite import divergence
 from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
+from peerdescent.training.impaired import check_impairments, with_inactive
+from peerdescent.training.invariants import new_breaches, recorded_drift
+from peerdescent.training.networks import network_of
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -85,6 +87,9 @@ class Run:
         """An iteration and the bytes sent until then, where counting starts anew."""
         self._injected = faults.injected(self.placement.block(group.rank))
         self._traffic_before = group.traffic.bytes_sent
+        notes = check_impairments(plan.algorithm, plan.settings, plan.name)
+        for note in notes if group.is_rank_zero else ():
+            self.recorder.note(note)
         self.start_digest = self._set_up(plan.start(self.problem).to(device, dtype))
 
     def _set_up(self, x: torch.Tensor) -> str:
@@ -117,25 +122,15 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        compression = compression_of(self.algorithm, weights, settings)
-        self.recorder.note_at_end(*weights.notes, *compression.notes)
-        network = make_network(
-            weights,
-            x.dtype,
-            x.device,
-            settings.message_dtype,
-            self.group,
-            self.placement,
-            rounds_before=settings.periods.rounds_before,
-            filters=compression.filters,
-            consensus_step=compression.step,
-        )
-        update = make_update(self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.periods)
+        made = network_of(self.algorithm, weights, settings, x, self.lost, self.group, self.placement)
+        network, self.rounds = made.network, made.rounds
+        self.recorder.note_at_end(*made.notes)
+        how = settings.kernel, settings.threads or 1, settings.periods
         self.merged, self._average = State(), GlobalAverage(self.algorithm, network)
-        self.update = with_additions(update, settings, average, self._average)
+        update = with_additions(make_update(self.algorithm, state, network, *how), settings, average, self._average)
+        self.update = with_inactive(update, self.rounds, self.placement.block(self.group.rank), self.buffers)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
-        self.volume = self.plan.volume(weights)
 
     @property
     def state(self) -> State:
@@ -306,32 +301,25 @@ class Run:
         self.evaluation_seconds += time.perf_counter() - begin
         counted = {"bytes_sent": self.bytes_sent(), "seconds": self.seconds}
         row = {"iteration": self.k, **mean, **each, **counted, "evaluation_seconds": self.evaluation_seconds}
+        row |= recorded_drift(self.algorithm, state) if self.settings.impaired else {}
         self.callbacks.on_evaluation(self, row)
         if diverged(row):
             return False
-        for name, size in violations(self.algorithm, state).items():
-            if not any(name in known for known in self.recorder.notes):
-                self.recorder.note(
-                    f"invariant violated at iteration {self.k}: {name} is off by {size:.1e} of the largest entry"
-                )
+        for breach in new_breaches(self.algorithm, state, self.k, self.recorder.metrics, self.recorder.notes):
+            self.recorder.note(breach)
         return True
 
     def bytes_sent(self) -> int:
         """What the agents have sent along all edges, within a process too."""
-        (before, sent), volume = self.bytes_before, self.volume
-        return int(sent + volume.before(self.k) - volume.before(before) + volume.per_average * bool(self.merged))
+        (before, sent), volume = self.bytes_before, self.plan.volume(self.rounds)
+        self.bytes_before = self.k, sent + volume.between(before, self.k)
+        return int(self.bytes_before[1] + volume.per_average * bool(self.merged))
 
     def _diverge(self) -> None:
         result = self._gathered_result()
         result.diverged = True
         self.callbacks.on_end(self, result)
-        error = DivergedError(
-            f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
-            "try smaller steps or a smaller Laplacian."
-            if self.k
-            else f"the loss of {self.problem.name} is not finite at the starting points, before the first step: "
-            "check its data and where it starts."
-        )
+        error = divergence(self.algorithm, self.problem, self.k)
         error.result = result
         raise error
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
+
 from peerdescent._util.schema import LARGEST, Schema, about
 from peerdescent.errors import InputError
 from peerdescent.mixing.periods import Periods, plain_period
@@ -18,6 +20,10 @@ PER_AGENT_UP_TO = 64
 """Agents up to which each of them is evaluated unless the user decides: all of them take time proportional to n."""
 MOST_THREADS = 1024
 """More than any run can use; far more make the system refuse to start them."""
+LONGEST_DELAY = 1000
+"""Rounds; a sender keeps its messages of so many."""
+MOST_NOISE = 1e30
+"""More would overflow single precision."""
 UNCOMPRESSED = "none"
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
 
@@ -97,6 +103,28 @@ class Settings(Schema, frozen=True, kw_only=True):
         Literal["same", "bf16"],
         about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
     ] = "same"
+    drop: Annotated[
+        str | None,
+        about(
+            "Lose messages: with probability P in every round, or in bursts (gilbert:P:R or gilbert:P:R:LOSS: an edge "
+            "turns bad with P, good with R); :one-sided at the end loses each direction by itself.",
+            "P",
+            NETWORK,
+        ),
+    ] = None
+    inactive: Annotated[
+        str | None,
+        about(
+            "Agents do nothing at times: with probability P in every iteration, for a while (markov:P:R), or in turns "
+            "(cyclic:PERIOD:OFF).",
+            "P",
+            NETWORK,
+        ),
+    ] = None
+    delay: Annotated[int, about("Messages arrive D rounds late.", "D", NETWORK, ge=0, le=LONGEST_DELAY)] = 0
+    message_noise: Annotated[
+        float, about("σ of Gaussian noise on every entry of every message.", "S", NETWORK, ge=0, le=MOST_NOISE)
+    ] = 0.0
     compress: Annotated[
         str,
         about(
@@ -126,7 +154,12 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = "auto"
 
     def __post_init__(self) -> None:
+        for name in ("drop", "inactive"):  # a probability is a number in a file, and the simplest of their texts
+            given = getattr(self, name)
+            if isinstance(given, int | float) and not isinstance(given, bool):
+                msgspec.structs.force_setattr(self, name, str(given))
         super().__post_init__()
+        self._check_impairments()
         for name, other in {"decay": "weight_decay", "monitor": "patience"}.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise InputError(f"{name} = {getattr(self, name)!r} has no effect without {other}: give both.")
@@ -142,6 +175,28 @@ class Settings(Schema, frozen=True, kw_only=True):
                 f"message_dtype = {self.message_dtype!r} and compress = {self.compress!r} both decide how messages "
                 "are sent: give one of them."
             )
+        impairments = {"drop": None, "inactive": None, "delay": 0, "message_noise": 0.0}
+        for name in (name for name, none in impairments.items() if getattr(self, name) != none):
+            raise InputError(
+                f"compress = {self.compress!r} and {name} = {getattr(self, name)!r} exclude each other: a public copy "
+                "must receive every update, as it was sent."
+            )
+
+    def _check_impairments(self) -> None:
+        """Refuse texts that mean nothing."""
+        if self.drop is None and self.inactive is None:  # errors about flags need no numpy
+            return
+        from peerdescent.mixing.impairments import parse_drop, parse_inactive
+
+        if self.drop is not None:
+            parse_drop(self.drop)
+        if self.inactive is not None:
+            parse_inactive(self.inactive)
+
+    @property
+    def impaired(self) -> bool:
+        """Whether anything goes wrong on the network."""
+        return self.drop is not None or self.inactive is not None or self.delay > 0 or self.message_noise > 0
 
     @property
     def interval(self) -> int:

@@ -83,8 +83,8 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
     """The state of all agents from that of the survivors: lost agents come back with a neighbour's x.
 
     Each starts at the x of its first neighbour that stayed (of the first agent that stayed, if no neighbour did), with
-    the buffers of that neighbour, and with its memory as at the start of a run: dual variables and trackers at zero.
-    Then the invariants are restored.
+    the buffers and messages of that neighbour, and with its memory as at the start of a run: dual variables and
+    trackers at zero. Then the invariants are restored.
     """
     stayed = [agent for agent in range(graph.n) if agent not in lost]
     row = {agent: i for i, agent in enumerate(stayed)}
@@ -95,9 +95,9 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
     state, buffers = split_state(state)
     x = state["x"][rows]
     fresh = initial_state(algorithm, x)
-    copies = {name: torch.zeros_like(x) for name in state if is_message_memory(name)}
-    known = {**fresh, **copies}
-    whole = {name: known.get(name, x).clone() for name in state}  # what the method does not know is an average of x
+    sent = {name: array[rows] for name, array in state.items() if is_message_memory(name)}
+    fresh |= sent  # as if the neighbour had sent its messages for both
+    whole = {name: fresh.get(name, x).clone() for name in state}  # what the method does not know is an average of x
     for name, array in state.items():
         whole[name][stayed] = array
     whole["x"] = x
