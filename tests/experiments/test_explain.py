@@ -127,6 +127,15 @@ def test_traffic_is_what_a_run_counts(
         assert result.metrics[-1]["bytes_sent"] == 4 * (9 * each + 9 * 1 * each)
 
 
+def test_the_traffic_of_a_schedule_is_the_mean_over_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("-a", "d-sgd-1", "--problem", "quadratic", "--graph", "ring:4", "--communication-period", "4,1@8")
+    sent = facts(monkeypatch, capsys, *flags, "--iterations", "20")["traffic"]
+    assert sent["communication_period"] == "4,1@8"
+    assert sent["bytes_per_iteration"] == [2 * sent["dimension"] * 4 * (2 + 12) / 20] * 2
+
+
 def test_theorem_1_holds_for_its_own_parameters(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,8 +233,11 @@ def test_a_cure_may_be_a_larger_value(monkeypatch: pytest.MonkeyPatch, capsys: p
     found = facts(monkeypatch, capsys, *flags)["stability"]
     assert found["cures"]["alpha"] == pytest.approx(12, rel=1e-3)
     method = algorithms.make("dsgpa-f", dual="jacobi")
-    kinds = {"laplacian": "unit:0.001"}
-    suggested = prediction._suggestion(method, graphs.ring(5), kinds, {"alpha": found["cures"]["alpha"]})
+
+    def settles(changed: algorithms.Algorithm) -> bool:
+        return theory.stability(changed, graphs.ring(5), "unit:0.001").settles
+
+    suggested = prediction._suggestion(method, {"alpha": found["cures"]["alpha"]}, settles)
     assert suggested == "alpha = 13"
     assert facts(monkeypatch, capsys, *flags, "--set", "alpha=13")["stability"]["stable"] is True
 

@@ -142,6 +142,24 @@ def test_edges_are_active_as_often_as_asked(probability):
     assert sequence.mean_edges == pytest.approx(10 * probability)
 
 
+@pytest.mark.parametrize(
+    "spec", ["base:7:2", "matching:5", "equidyn:6", "matcha:star:5:0.5", "active-edges:ring:5:0.3"]
+)
+def test_activity_is_how_often_an_edge_is_in_a_round(spec):
+    whole = graphs.parse(spec)
+    for sequence in (whole, whole.subset(range(4))):
+        rounds = sequence.period or 600
+        counts = dict.fromkeys(sequence.union.edges, 0)
+        for round in range(rounds):
+            for edge in sequence.graph(round).edges:
+                counts[edge] += 1
+        rates = sequence.activity
+        spread = 0 if sequence.period else 5 * np.sqrt(rates * (1 - rates) / rounds)
+        assert (np.abs(np.array(list(counts.values())) / rounds - rates) <= spread + 1e-12).all()
+        assert sequence.mean_edges == pytest.approx(rates.sum())
+        assert sequence.mean_degrees.sum() == pytest.approx(2 * rates.sum())
+
+
 def test_a_loss_of_agents_leaves_the_rounds_of_the_others():
     left = [0, 2, 3, 6, 7]
     for spec in ("base:8:2", "matching:8:seed=3", "matcha:complete:8:0.5", "onepeer-exp:8"):

@@ -43,7 +43,7 @@ def every_method(group: ProcessGroup | None, names: Sequence[str]) -> dict[str, 
         "loop": {"gradients": "loop"},
         "stacked": {"gradients": "stacked"},
         "bf16": {"gradients": "loop", "message_dtype": "bf16"},
-        "periodic": {"gradients": "loop", "communication_period": 3},
+        "periodic": {"gradients": "loop", "communication_period": "3,2@7", "average_every": 5},
         "plain": {"gradients": "loop", "kernel": "plain"},
     }
     with warnings.catch_warnings():

@@ -60,12 +60,13 @@ def collected(group: ProcessGroup, rows: dict[str, torch.Tensor]) -> dict[str, t
 
 
 def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Every preset as an optimizer, with both kernels, and with a communication period."""
+    """Every preset as an optimizer, with both kernels, with a schedule of periods, and with global averages."""
     rows = {}
     variants: dict[str, dict[str, Any]] = {
         "loop": {},
         "plain": {"kernel": "plain"},
-        "periodic": {"communication_period": 3},
+        "periodic": {"communication_period": "4,3@5,1@9"},
+        "averaged": {"communication_period": 2, "average_every": 5},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -125,6 +126,27 @@ def saved(group: ProcessGroup, folder: Path, name: str) -> dict[str, torch.Tenso
         second.opt.load_state_dict(content["opt"])
         second.run(5, STEPS)
     return collected(group, {"whole": whole.x(), "continued": second.x()})
+
+
+def compressed(group: ProcessGroup, folder: Path, name: str, compress: str) -> dict[str, torch.Tensor]:
+    """Compressed messages: an uninterrupted run, one that is saved and continued, and the bytes sent."""
+
+    def make(parameters: Any) -> optim.Decentralized:
+        return optim.Decentralized(parameters, GRAPH, algorithms.make(name), compress=compress, consensus_step=0.3)
+
+    whole = Loop(group.rank, make)
+    whole.run(0, STEPS)
+    first = Loop(group.rank, make)
+    first.run(0, 5)
+    torch.save({"model": first.model.state_dict(), "opt": first.opt.state_dict()}, file := folder / f"{group.rank}.pt")
+    first.opt.wait()
+    second = Loop(group.rank, make)
+    content = torch.load(file, weights_only=True)
+    second.model.load_state_dict(content["model"])
+    second.opt.load_state_dict(content["opt"])
+    second.run(5, STEPS)
+    rows = {"whole": whole.x(), "continued": second.x()}
+    return collected(group, {**rows, "bytes": torch.tensor([whole.opt.bytes_sent()])})
 
 
 class Normed(nn.Module):

@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from peerdescent.cli import flags
+from peerdescent.cli.clock import NETWORK
 from peerdescent.cli.flags import OUTPUT, AsJson
+from peerdescent.clock.files import read
 
 if TYPE_CHECKING:
-    from peerdescent.experiments.explain import Explanation, Theorem1, Traffic
+    from peerdescent.experiments.explain import Explanation, GraphFacts, Theorem1, Traffic
 
 FigureFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Draw the graph into a .png, .svg or .pdf file.", rich_help_panel=OUTPUT),
 ]
 
+Network = Annotated[str | None, typer.Option(metavar="NETWORK", help=NETWORK, rich_help_panel=OUTPUT)]
+
 
 @flags.with_flags()
-def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) -> None:
+def explain(figure: FigureFile = None, network: Network = None, as_json: AsJson = False, **given: Any) -> None:
     """Tell before a run: the graph, traffic, stability and what would restore it, and whether Theorem 1 applies.
+
+    With --network also: how long an iteration takes there, how long with an all_reduce, and where both are equal.
 
     Examples:
 
@@ -31,14 +37,17 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
     - `peerdescent explain -a dsgpa-f --graph star:10 --laplacian unit`
 
     - `peerdescent explain experiment.toml --json`
+
+    - `peerdescent explain -a dsgpa-f --graph ring:32 --network wan`
     """
     experiment = flags.experiment_from(given)
+    model = None if network is None else read(network)
     from peerdescent._util.numbers import jsonable
     from peerdescent.experiments.explain import explain_plan, picture
     from peerdescent.experiments.resolve import resolve
 
     plans = resolve(experiment)
-    facts = [explain_plan(plan) for plan in plans]
+    facts = [explain_plan(plan, model) for plan in plans]
     if figure is not None:
         from peerdescent.experiments.run import weighted_graph
         from peerdescent.report import drawing
@@ -49,7 +58,7 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
         found = [jsonable(each.as_dict()) for each in facts]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
         return
-    if dots := picture(plans[0].graph.union):
+    if dots := picture(plans[0].graph):
         print(f"{plans[0].graph}\n{dots}\n")
     for each in facts:
         _show(each)
@@ -69,16 +78,12 @@ def _show(facts: Explanation) -> None:
 
 
 def _lines(facts: Explanation) -> dict[str, str]:
-    graph, stable = facts.graph, facts.stability
-    low, high = graph.degrees
-    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    stable = facts.stability
     verdict = stable.sentence(facts.algorithm)
     return {
-        "graph": f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
-        + (f", diameter {graph.diameter}" if graph.diameter is not None else ""),
-        "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
-        f"λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
+        **_graph(facts.graph),
         "traffic": _traffic(facts.traffic),
+        **_forecast(facts),
         "memory": f"about {facts.memory}",
         "stability": verdict,
         "because": "" if stable.reason in verdict else stable.reason,
@@ -90,18 +95,42 @@ def _lines(facts: Explanation) -> dict[str, str]:
     }
 
 
+def _forecast(facts: Explanation) -> dict[str, str]:
+    if facts.forecast is None:
+        return {}
+    pace, equal = facts.forecast.sentences(facts.traffic.dimension)
+    return {f"on {facts.forecast.network}": pace, "beside all_reduce": equal}
+
+
+def _graph(graph: GraphFacts) -> dict[str, str]:
+    """The graph and its eigenvalues, or how graphs over time contract."""
+    low, high = graph.degrees
+    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    size = f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
+    size += f", diameter {graph.diameter}" if graph.diameter is not None else ""
+    if graph.contraction is not None:
+        rounds = "random rounds" if graph.contraction.period is None else f"a period of {graph.contraction.period}"
+        over_time = f"; over time {graph.edges_per_round:.4g} edges per round, {rounds}"
+        return {"graph": f"all rounds together: {size}{over_time}", "mixing": str(graph.contraction)}
+    ends = f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}"
+    return {
+        "graph": size,
+        "spectrum": f"{ends}, λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
+    }
+
+
 def _traffic(sent: Traffic) -> str:
+    from peerdescent.mixing.periods import Periods
     from peerdescent.report.formatting import human_bytes
 
     if not sent.vectors_per_edge:
         return "nothing travels on the graph"
     ends = [human_bytes(number) for number in sent.bytes_per_iteration]
-    period = sent.communication_period
-    often = "iteration" if period == 1 else f"{period} iterations"
+    periods = Periods.parse(sent.communication_period)
     count = "1 vector" if sent.vectors_per_edge == 1 else f"{sent.vectors_per_edge} vectors"
     spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
     vectors = f"{count} of {sent.dimension:,} numbers to each neighbour"
-    return f"{vectors} every {often}: {spread} per agent and iteration{' on average' * (period > 1)}"
+    return f"{vectors} {periods.words}: {spread} per agent and iteration{' on average' * (not periods.always)}"
 
 
 def _ranges(found: dict[str, tuple[float, float | None]]) -> str:

@@ -119,6 +119,7 @@ _SET_COMMENT = (
 
 
 _EXAMPLES: dict[str, Any] = {
+    "consensus_step": 0.3,
     "eval_every": 60,
     "per_agent": True,
     "powerball": 0.7,
@@ -128,8 +129,10 @@ _EXAMPLES: dict[str, Any] = {
     "ema": 0.999,
     "patience": 10,
     "monitor": "test_loss",
+    "average_every": 100,
+    "final_average": True,
     "drop": "0.1",
-    "inactive": "markov:0.05:0.2",
+    "inactive": "0.1",
 }
 """What is shown for settings that have no value by default."""
 

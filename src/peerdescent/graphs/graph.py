@@ -169,6 +169,16 @@ class Graph:
         """Every edge that a round may have."""
         return self
 
+    @property
+    def mean_edges(self) -> float:
+        """The number of edges of a round."""
+        return len(self.edges)
+
+    @property
+    def mean_degrees(self) -> NDArray[np.float64]:
+        """The number of neighbours of each agent in a round."""
+        return self.degrees.astype(np.float64)
+
     def diameter(self) -> int:
         """The largest distance between two agents, in hops.
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from peerdescent._util.validation import check_integer, described
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph
-from peerdescent.graphs.sequence import GraphSequence, Periodic, as_static, check_weights, several_parts
+from peerdescent.graphs.periodic import Periodic, check_weights
+from peerdescent.graphs.sequence import GraphSequence, activity_of, as_static, several_parts
 from peerdescent.graphs.topologies import complete
 
 SAMPLED = 8
@@ -80,9 +84,9 @@ class FromFunction(GraphSequence):
         return f"python:{self.n}:{name}:{hashlib.sha256(repr(first).encode()).hexdigest()[:16]}"
 
     @cached_property
-    def mean_edges(self) -> float:
-        """The number of edges of a round, on average over the first ones."""
-        return self.edges_before(SAMPLED) / SAMPLED
+    def activity(self) -> NDArray[np.float64]:
+        """In which fraction of the first rounds each edge of the union is."""
+        return activity_of(self.union, [self.graph(round) for round in range(SAMPLED)])
 
     def _make(self, round: int) -> Graph:
         from peerdescent.graphs.spec import as_graph

@@ -41,6 +41,12 @@ class RandomMatchings(GraphSequence):
         return f"matching:{self.n}:seed={self.seed}"
 
     @property
+    def activity(self) -> NDArray[np.float64]:
+        """Any two agents meet as often."""
+        pairs = self.n * (self.n - 1) // 2
+        return np.full(pairs, self.n // 2 / max(1, pairs))
+
+    @property
     def mean_edges(self) -> float:
         """The number of edges of a round."""
         return self.n // 2
@@ -86,11 +92,13 @@ class EquiDyn(GraphSequence):
         return f"equidyn:{self.n}:seed={self.seed}"
 
     @cached_property
-    def mean_edges(self) -> float:
-        """The expected number of edges of a round."""
-        # the agents are symmetric, so the start of the scan does not change how many pairs it finds
-        hops = range(1, self.n)
-        return sum(len(_paired(self.n, hop, start=0)) for hop in hops) / max(1, len(hops))
+    def activity(self) -> NDArray[np.float64]:
+        """How likely two agents meet in a round, which depends on their distance only, since agents are symmetric."""
+        n = self.n
+        # by rotation, the number of pairs does not depend on the start, and all pairs (i, i+hop) are as likely
+        found = np.array([0, *(len(_paired(n, hop, start=0)) for hop in range(1, n))]) / max(1, n - 1)
+        i, j = self.union.pairs.T
+        return np.asarray((found[j - i] + found[i - j + n]) / n, dtype=np.float64)
 
     def _make(self, round: int) -> Graph:
         pairs = self._pairs(round)
@@ -157,6 +165,8 @@ class RandomParts(GraphSequence):
     def union(self) -> Graph:
         """Every edge of the base graph whose part can be active."""
         possible = self.probabilities[self.part] > 0
+        if possible.all():
+            return self.base
         return Graph.from_pairs(self.n, self.base.pairs[possible])
 
     @cached_property
@@ -164,9 +174,10 @@ class RandomParts(GraphSequence):
         return np.bincount(self.part, minlength=len(self.probabilities))
 
     @property
-    def mean_edges(self) -> float:
-        """The expected number of edges of a round."""
-        return float(self._sizes @ self.probabilities)
+    def activity(self) -> NDArray[np.float64]:
+        """The probability of the part of each edge of the union."""
+        rates = self.probabilities[self.part]
+        return rates[rates > 0]
 
     def _active(self, round: int) -> NDArray[np.bool_]:
         """Which parts are active."""

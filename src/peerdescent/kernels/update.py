@@ -18,6 +18,7 @@ from peerdescent.kernels.compiler import CompilerError
 from peerdescent.kernels.fused import CompiledUpdate
 from peerdescent.kernels.plain import PlainUpdate
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
+from peerdescent.mixing.periods import Period, Periods
 from peerdescent.tracing.recording import RecordingError
 
 KERNELS = ("auto", "compiled", "torch", "plain")
@@ -73,11 +74,12 @@ def make_update(
     network: MemoryNetwork,
     kernel: str = "auto",
     threads: int = 1,
-    communication_period: int = 1,
+    communication_period: Period = 1,
 ) -> Update:
     """The fastest update that works here, or the requested one; its `description` says which.
 
-    With `communication_period` = m, messages are sent only in iterations m−1, 2m−1, …; the others are local.
+    With `communication_period` = m, messages are sent only in iterations m−1, 2m−1, …; the others are local. It may
+    be a schedule of periods.
     Arrays that are exchanged between processes move to the exchange's buffers: use the update's `state`.
     """
     if kernel not in KERNELS:
@@ -87,13 +89,14 @@ def make_update(
     exchanging = _make_one(algorithm, state, gradient, network, kernel, threads)
     if network.filters:
         _add_memory(exchanging, saved)
-    if communication_period == 1:
+    periods = Periods.parse(communication_period)
+    if periods.always:
         return exchanging
     local_state = {name: rows for name, rows in exchanging.state.items() if not is_message_memory(name)}
     return PeriodicUpdate(
         exchanging,
         _make_one(algorithm, local_state, gradient, network.without_messages(), kernel, threads),
-        communication_period,
+        periods,
     )
 
 
@@ -166,13 +169,13 @@ def _on_any_rank(network: MemoryNetwork, reason: str) -> str:
 class PeriodicUpdate:
     """Two updates of one state: one that exchanges messages, and one for the local iterations in between."""
 
-    def __init__(self, exchanging: Update, local: Update, communication_period: int) -> None:
+    def __init__(self, exchanging: Update, local: Update, periods: Periods) -> None:
         self.state, self.gradient, self.description = exchanging.state, exchanging.gradient, exchanging.description
-        self._exchanging, self._local, self._period = exchanging, local, communication_period
+        self._exchanging, self._local, self._periods = exchanging, local, periods
         self.algorithm = exchanging.algorithm
 
     def _for(self, k: int) -> Update:
-        return self._exchanging if (k + 1) % self._period == 0 else self._local
+        return self._exchanging if self._periods.exchanges(k) else self._local
 
     def begin(self, k: int) -> torch.Tensor:
         """Start iteration k."""

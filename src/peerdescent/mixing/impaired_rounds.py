@@ -139,10 +139,6 @@ class ImpairedRounds:
             return -self.messages(last, first)
         return sum(int(self._kept(round).sum()) for round in range(max(first, self.delay), last))
 
-    def messages_before(self, round: int) -> int:
-        """The number of messages of all earlier rounds, for each vector that is sent."""
-        return self.messages(0, round)
-
     def at(self, round: int) -> Round:
         """The matrices and pairs of a round."""
         if round < self.delay:

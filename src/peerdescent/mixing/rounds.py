@@ -56,8 +56,8 @@ class Rounds(Protocol):
         """The matrices and pairs of a round."""
         ...
 
-    def messages_before(self, round: int) -> int:
-        """The number of messages of all earlier rounds, for each vector that is sent."""
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1, for each vector that is sent."""
         ...
 
 

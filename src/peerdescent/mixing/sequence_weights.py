@@ -71,9 +71,9 @@ class SequenceWeights:
         """Receivers and senders of all rounds together."""
         return both_directions(self.graph.union.pairs)
 
-    def messages_before(self, round: int) -> int:
-        """The number of messages of all earlier rounds, for each vector that is sent."""
-        return 2 * self.graph.edges_before(round)
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1, for each vector that is sent."""
+        return 2 * (self.graph.edges_before(last) - self.graph.edges_before(first))
 
     def at(self, round: int) -> Round:
         """L, I−W and the pairs of a round."""

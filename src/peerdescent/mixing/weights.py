@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import scipy.sparse
@@ -45,14 +45,22 @@ class MixingWeights:
         """Receivers and senders."""
         return both_directions(self.graph.pairs)
 
-    def messages_before(self, round: int) -> int:
-        """The number of messages of all earlier rounds, for each vector that is sent."""
-        return round * 2 * len(self.graph.edges)
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1, for each vector that is sent."""
+        return (last - first) * 2 * len(self.graph.edges)
 
     def at(self, round: int) -> Round:
         """L, I−W and the pairs, the same in every round."""
         disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - self.mixing)
         return Round(self.laplacian, disagreement, self.pairs)
+
+    def scaled(self, c: float) -> MixingWeights:
+        """The same with c·L and c·(I−W)."""
+        if c == 1:
+            return self
+        W = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) * (1 - c) + self.mixing * c)
+        W.sort_indices()
+        return replace(self, laplacian=self.laplacian * c, mixing=W, spectrum=self.spectrum.scaled(c))
 
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:

@@ -14,6 +14,7 @@ from peerdescent._util.validation import check_integer, described
 from peerdescent.algorithms import DSGD1
 from peerdescent.errors import InputError
 from peerdescent.mixing.network import make_network
+from peerdescent.mixing.periods import Periods
 from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.outer import Outer
@@ -48,7 +49,7 @@ class Gossip(CollectiveOptimizer):
     Args:
         inner: the optimizer of this agent, built on its model's parameters.
         graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
-        every: H, the steps from one exchange to the next.
+        every: H, the steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000".
         order: "adapt-then-combine" or "combine-then-adapt".
         outer: the outer step, None for none.
         average_every: the steps from one global average to the next (see `average`), None for never.
@@ -72,7 +73,7 @@ class Gossip(CollectiveOptimizer):
         inner: torch.optim.Optimizer,
         graph: object,
         *,
-        every: int = 1,
+        every: int | str = 1,
         order: Literal["adapt-then-combine", "combine-then-adapt"] = "adapt-then-combine",
         outer: Outer | None = None,
         average_every: int | None = None,
@@ -83,7 +84,7 @@ class Gossip(CollectiveOptimizer):
         mesh: DeviceMesh | None = None,
     ) -> None:
         check_options({"mixing": mixing, "message_dtype": message_dtype, "start": start})
-        self.inner, self.every, self.order = _checked(inner), check_integer("every", every, 1), order
+        self.inner, self._periods, self.order = _checked(inner), Periods.parse(every, "every"), order
         self.outer, self.average_every, self.steps = outer, average_every, 0
         if not isinstance(order, str) or order not in ORDERS:
             raise InputError(f"order = {described(order)}: expected one of {', '.join(ORDERS)}.")
@@ -93,7 +94,7 @@ class Gossip(CollectiveOptimizer):
             check_integer("average_every", average_every, 1)
         self.__setstate__({})  # the hooks of torch's optimizers; groups and state are the inner one's
         trained = self._prepare(graph, group_of({"process_group": process_group, "mesh": mesh}))
-        options: dict[str, Any] = {"every": every, "order": order, "outer": outer, "average_every": average_every}
+        options: dict[str, Any] = {"every": self.every, "order": order, "outer": outer, "average_every": average_every}
         options |= {"mixing": mixing, "message_dtype": message_dtype}
         self._options = options
         with self._call("Gossip(...)"), torch.no_grad():
@@ -124,6 +125,11 @@ class Gossip(CollectiveOptimizer):
         return rows
 
     @property
+    def every(self) -> int | str:
+        """H, or the schedule of H."""
+        return self._periods.plain
+
+    @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The inner optimizer's."""
         return self.inner.param_groups
@@ -149,7 +155,7 @@ class Gossip(CollectiveOptimizer):
         """One iteration; without gradients the inner optimizer rests."""
         if active:
             self.inner.step()
-        if (self.steps + 1) % self.every == 0:
+        if self._periods.exchanges(self.steps):
             for number in range(len(self._rows)):
                 self._exchange(number)
         self.steps += 1
@@ -158,14 +164,19 @@ class Gossip(CollectiveOptimizer):
         self._begin()
         return self.steps
 
+    @property
+    def _round(self) -> int:
+        """The number of the next exchange."""
+        return self._periods.rounds_before(self.steps)
+
     def _begin(self) -> None:
         """Send what can travel during the next forward and backward pass."""
         if self.order == "combine-then-adapt":
             for number, row in enumerate(self._rows):
-                if self.outer is None and (self.steps + 1) % self.every == 0:
-                    row.send(row.values(), self.steps // self.every)
+                if self.outer is None and self._periods.exchanges(self.steps):
+                    row.send(row.values(), self._round)
                 elif self.outer is not None and not row.sent:  # known as soon as a round begins
-                    row.send(self._anchors[number], self.steps // self.every)
+                    row.send(self._anchors[number], self._round)
 
     def _exchange(self, number: int) -> None:
         """Combine with the neighbours, after the last inner update before an exchange."""
@@ -175,7 +186,7 @@ class Gossip(CollectiveOptimizer):
             anchor = self._anchors[number]
             x = anchor - self.outer.direction(anchor, x, self._momenta[number])
         if self.order == "adapt-then-combine":
-            row.send(x, self.steps // self.every)
+            row.send(x, self._round)
         x -= row.disagreement()
         row.assign(x)
         if self.outer is not None:
@@ -200,12 +211,8 @@ class Gossip(CollectiveOptimizer):
             x = self._mean_sent(row.values())
             row.assign(x)
             if self.outer is not None:  # between two exchanges they differ from x
-                self._anchors[number] = self._mean_sent(self._anchors[number]) if self.steps % self.every else x
-
-    def _mean_sent(self, row: torch.Tensor) -> torch.Tensor:
-        n = self.graph.n
-        self._traffic.bytes_sent += 2 * row.numel() * row.element_size() * (n - 1) // n
-        return self._mean(row)
+                exchanged = self.steps == 0 or self._periods.exchanges(self.steps - 1)
+                self._anchors[number] = x if exchanged else self._mean_sent(self._anchors[number])
 
     def _forget(self, row: ParameterRow) -> None:
         """Drop the message in flight, if there is one: the parameters are about to change."""

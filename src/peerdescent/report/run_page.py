@@ -101,7 +101,7 @@ def _graphs(groups: Sequence[Group]) -> tuple[list[WeightedGraph], list[str]]:
     missing = []
     for spec, laplacian, mixing in dict.fromkeys(map(_weights, groups)):
         try:
-            graph = graphs.parse(spec).union
+            graph = graphs.parse(spec)
             if len(drawn) < MOST_GRAPHS:
                 drawn.append(WeightedGraph.build(graph, laplacian, mixing))
         except (InputError, OSError):

@@ -93,11 +93,24 @@ def vectors_sent(algorithm: Algorithm) -> int:
     return len({id(a) for a in network.sent})
 
 
+def vectors_averaged(algorithm: Algorithm) -> int:
+    """The number of p-vectors of an agent that a global average needs, counted likewise.
+
+    >>> from peerdescent.algorithms import make
+    >>> vectors_averaged(make("dsgpa-f-pb")), vectors_averaged(make("gossip-sgd-outer"))
+    (1, 2)
+    """
+    network = _CountingNetwork()
+    algorithm.global_average(SimpleNamespace(**initial_state(algorithm, torch.ones(1, 1))), network)
+    return len({id(a) for a in network.averaged})
+
+
 class _CountingNetwork:
     """Passes everything through and keeps references to what was sent, so that ids stay distinct."""
 
     def __init__(self) -> None:
         self.sent: list[torch.Tensor] = []
+        self.averaged: list[torch.Tensor] = []
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         self.sent.append(a)
@@ -110,4 +123,5 @@ class _CountingNetwork:
         return a - self.disagreement(a)
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
+        self.averaged.append(a)
         return a

@@ -11,7 +11,6 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,14 +161,6 @@ def read_intact(folder: Path, parts: list[Part]) -> dict[str, bytes]:
 def read_checkpoint(path: Path) -> bytes:
     """The content of a checkpoint, its manifest or one of its parts, of any size."""
     return read_file(path, "manifest" if path.name == MANIFEST else "checkpoint", sys.maxsize - 1)
-
-
-def digest_of_arrays(arrays: Sequence[torch.Tensor]) -> str:
-    """The SHA-256 of the numbers in arrays."""
-    hashed = hashlib.sha256()
-    for array in arrays:
-        hashed.update(array.cpu().numpy().tobytes())
-    return hashed.hexdigest()
 
 
 def digest_of(content: bytes) -> str:

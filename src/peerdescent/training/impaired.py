@@ -76,13 +76,6 @@ def impair(
     return ImpairedRounds(rounds, settings.seed, drop, inactive, settings.delay, agents, rounds_before), filters
 
 
-def messages_between(rounds: Rounds, first: int, last: int) -> int:
-    """How many rows travel along edges in rounds first, …, last − 1; what is lost is not sent."""
-    if isinstance(rounds, ImpairedRounds):
-        return rounds.messages(first, last)  # what came before would take long to count
-    return rounds.messages_before(last) - rounds.messages_before(first)
-
-
 def with_inactive(update: Update, rounds: Rounds, own: range, buffers: Buffers) -> Update:
     """The update in which inactive agents do nothing, if agents ever are inactive."""
     if isinstance(rounds, ImpairedRounds) and rounds.inactive is not None:

@@ -19,23 +19,23 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import make_update
-from peerdescent.mixing.network import make_network
+from peerdescent.mixing.global_average import GlobalAverage
 from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems.base import Buffers, buffers_of
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
 from peerdescent.training.added_updates import EMA, check_additions, with_additions
-from peerdescent.training.buffers import at_mean, evaluate_each, joined_state
+from peerdescent.training.buffers import at_mean, digest_of_arrays, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
-from peerdescent.training.checkpoint_files import digest_of_arrays
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
 from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
 from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
-from peerdescent.training.impaired import check_impairments, impair, messages_between, with_inactive
+from peerdescent.training.impaired import check_impairments, with_inactive
 from peerdescent.training.invariants import new_breaches, recorded_drift
+from peerdescent.training.networks import network_of
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -121,14 +121,13 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        self.recorder.note_at_end(*weights.notes)
-        self.rounds, filters = impair(weights, settings, self.lost, self.rounds_before)
-        where = x.dtype, x.device, settings.message_dtype, self.group, self.placement
-        network = make_network(self.rounds, *where, rounds_before=self.rounds_before, filters=filters)
-        how = settings.kernel, settings.threads or 1, settings.communication_period
-        update = with_additions(make_update(self.algorithm, state, network, *how), settings, average)
-        own = self.placement.block(self.group.rank)
-        self.update = with_inactive(update, self.rounds, own, self.buffers)
+        made = network_of(self.algorithm, weights, settings, x, self.lost, self.group, self.placement)
+        network, self.rounds = made.network, made.rounds
+        self.recorder.note_at_end(*made.notes)
+        how = settings.kernel, settings.threads or 1, settings.periods
+        self.merged, self._average = State(), GlobalAverage(self.algorithm, network)
+        update = with_additions(make_update(self.algorithm, state, network, *how), settings, average, self._average)
+        self.update = with_inactive(update, self.rounds, self.placement.block(self.group.rank), self.buffers)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
 
@@ -137,13 +136,18 @@ class Run:
         """x and what the method keeps besides, the rows of the agents hosted here."""
         return self.update.state
 
+    @property
+    def shown_state(self) -> State:
+        """The state that is evaluated: at the end with the final average, which a longer run would not have."""
+        return {**self.state, **self.merged}
+
     def kept_state(self) -> State:
         """All that the agents hosted here need to go on: the state and their buffers."""
         return joined_state(self.state, self.buffers)
 
     def gathered_state(self) -> State:
         """The state of all agents in rank 0, elsewhere of the agents hosted there; all processes call this together."""
-        return {name: self.group.gather(array, self.placement) for name, array in self.state.items()}
+        return {name: self.group.gather(array, self.placement) for name, array in self.shown_state.items()}
 
     def gathered_buffers(self) -> Buffers:
         """The buffers of all agents, likewise."""
@@ -176,9 +180,8 @@ class Run:
                 lost = True
         if isinstance(outcome, DivergedError):
             raise outcome
-        return outcome or self._result(
-            self.state["x"], self.buffers, 0
-        )  # rank 0 has everything, but could not say so any more
+        # Without an outcome rank 0 has everything, but could not say so any more.
+        return outcome or self._result(self.shown_state["x"], self.buffers, 0)
 
     def _outcome(self) -> Result | DivergedError:
         try:
@@ -198,6 +201,7 @@ class Run:
                 break
             self._advance(stop)
             self._evaluate()
+        self._merge()
         if self.recorder.rose:
             self.recorder.note_at_end(ROSE)
         if self.checkpoints is not None:
@@ -271,10 +275,18 @@ class Run:
             if self.checkpoints is not None:
                 self.checkpoints.save_if_due(self)
 
+    def _merge(self) -> None:
+        """The final average, unless the last iteration ended with one."""
+        every = self.settings.average_every
+        if self.settings.final_average and not self.merged and not (every and self.k and self.k % every == 0):
+            self.merged = {name: rows.clone() for name, rows in self._average.of(self.state).items()}
+
     def _evaluate(self) -> None:
+        if self.k == self.settings.iterations:
+            self._merge()
         each = self.settings.evaluates_agents(self.all_agents[1].n)  # whoever is lost, all rows have the same columns
         begin, metrics = time.perf_counter(), self.plan.metrics
-        own = evaluate_each(evaluate_agents, self.problem, self.state["x"], self.buffers, metrics) if each else {}
+        own = evaluate_each(evaluate_agents, self.problem, self.shown_state["x"], self.buffers, metrics) if each else {}
         agents, state, buffers = self.group.gather_object(own), self.gathered_state(), self.gathered_buffers()
         finite = not self.group.is_rank_zero or self._record(state, buffers, agents, begin)
         if not self.group.broadcast_object(finite):
@@ -298,14 +310,9 @@ class Run:
 
     def bytes_sent(self) -> int:
         """What the agents have sent along all edges, within a process too."""
-        (before, sent), size = self.bytes_before, self.plan.vectors_sent * self.plan.vector_bytes
-        sent += size * messages_between(self.rounds, self.rounds_before(before), self.rounds_before(self.k))
-        self.bytes_before = self.k, sent
-        return int(sent)
-
-    def rounds_before(self, k: int) -> int:
-        """The number of exchanges before iteration k."""
-        return k // self.settings.communication_period
+        (before, sent), volume = self.bytes_before, self.plan.volume(self.rounds)
+        self.bytes_before = self.k, sent + volume.between(before, self.k)
+        return int(self.bytes_before[1] + volume.per_average * bool(self.merged))
 
     def _diverge(self) -> None:
         result = self._gathered_result()
@@ -323,7 +330,7 @@ class Run:
 
     def _gathered_result(self) -> Result:
         """The points of all agents in rank 0, elsewhere of those hosted there; all processes call this together."""
-        x, buffers = self.group.gather(self.state["x"], self.placement), self.gathered_buffers()
+        x, buffers = self.group.gather(self.shown_state["x"], self.placement), self.gathered_buffers()
         average = self.group.gather(self.state[EMA], self.placement).mean(dim=0) if EMA in self.state else None
         sent = sum(self.group.gather_object(self.group.traffic.bytes_sent - self._traffic_before))
         return replace(self._result(x, buffers, sent), x_ema=average)

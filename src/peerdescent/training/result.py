@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,6 +23,8 @@ from peerdescent.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from peerdescent.clock.model import NetworkModel
 
 
 @dataclass
@@ -107,6 +109,26 @@ class Result:
     def name(self) -> str:
         """What tables and figures call the method."""
         return name_of(self.algorithm)
+
+    def clock(self, network: str | os.PathLike[str] | NetworkModel) -> Result:
+        """The same result, with simulated seconds in its metrics: how long it would have taken in a network.
+
+        Args:
+            network: a model, its TOML file, or the name of one that ships with the package, such as "wan".
+
+        >>> from peerdescent import train
+        >>> timed = train("quadratic", "ring:4", "d-sgd-1", iterations=10).clock("wan")
+        >>> 10 * 0.05 < timed.metrics[-1]["simulated_seconds"] < 10 * 0.1
+        True
+        """
+        from peerdescent.clock.files import read
+        from peerdescent.training.clocked import clocked, communication_of
+
+        if self.lost:
+            raise InputError("agents were lost on the way: the clock is for runs that kept all of them.")
+        sent = communication_of(self.algorithm, self.graph, self.settings, self.x.shape[1])
+        metrics = clocked(self.metrics, sent, read(network), self.settings.seed, self.processes > 1)
+        return replace(self, metrics=metrics)
 
     def plot(self, title: str = "") -> Figure:
         """Risk, accuracy and consensus error against iterations, bytes sent and time, as a matplotlib figure."""
