@@ -132,7 +132,7 @@ _EXAMPLES: dict[str, Any] = {
     "average_every": 100,
     "final_average": True,
     "drop": "0.1",
-    "inactive": "0.1",
+    "inactive": "markov:0.05:0.2",
 }
 """What is shown for settings that have no value by default."""
 

@@ -31,6 +31,7 @@ from peerdescent.training.checkpoints import Checkpoints, seconds_between
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
 from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
+from peerdescent.training.finite import divergence
 from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
 from peerdescent.training.impaired import check_impairments, with_inactive
@@ -318,13 +319,7 @@ class Run:
         result = self._gathered_result()
         result.diverged = True
         self.callbacks.on_end(self, result)
-        error = DivergedError(
-            f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
-            "try smaller steps or a smaller Laplacian."
-            if self.k
-            else f"the loss of {self.problem.name} is not finite at the starting points, before the first step: "
-            "check its data and where it starts."
-        )
+        error = divergence(self.algorithm, self.problem, self.k)
         error.result = result
         raise error
 
