@@ -93,7 +93,12 @@ def quiet_train(problem, method, **settings):
 
 @pytest.mark.parametrize("name", RATES)
 @pytest.mark.parametrize(
-    ("impairment", "kernel"), [*((name, "plain") for name in IMPAIRED), ("one-sided", "compiled"), ("all", "compiled")]
+    ("impairment", "kernel"),
+    [
+        ("all", "compiled"),
+        *(pytest.param(name, "plain", marks=pytest.mark.e2e) for name in IMPAIRED),
+        pytest.param("one-sided", "compiled", marks=pytest.mark.e2e),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:.*one direction only", "ignore:invariant violated")
 def test_the_trajectory_is_that_of_the_transcription(name, impairment, kernel):
@@ -107,7 +112,9 @@ def test_the_trajectory_is_that_of_the_transcription(name, impairment, kernel):
     assert np.abs(run.x.numpy() - x).max() < 1e-12 * np.abs(x).max()
 
 
-@pytest.mark.parametrize("impairment", ["drop", "inactive", "delay", "all"])
+@pytest.mark.parametrize(
+    "impairment", ["delay", *(pytest.param(name, marks=pytest.mark.e2e) for name in ("drop", "inactive", "all"))]
+)
 def test_every_method_keeps_its_invariants(impairment):
     problem, settings = make_problem(), IMPAIRED[impairment]
     for name in algorithms.PRESETS:

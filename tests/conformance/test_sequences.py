@@ -22,8 +22,8 @@ from peerdescent import graphs
 from peerdescent.algorithms import PRESETS
 
 SEQUENCES = (
-    "matching:5:seed=2",
-    pytest.param("onepeer-exp:4", marks=pytest.mark.e2e),
+    "onepeer-exp:4",
+    pytest.param("matching:5:seed=2", marks=pytest.mark.e2e),
     pytest.param("sequence", marks=pytest.mark.e2e),
 )
 ROUNDS = [graphs.parse("star:4"), graphs.parse("ring:4"), graphs.parse("path:4")]

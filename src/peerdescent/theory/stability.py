@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from peerdescent._util.validation import check_integer, check_number, described
 from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms.base import as_algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
 from peerdescent.graphs import as_graph
@@ -75,6 +76,7 @@ def stability(
     >>> stability(make("d-sgt-1"), "onepeer-exp:8").stable
     True
     """
+    as_algorithm(algorithm)
     check_number("curvature", curvature)
     check_integer("delay", delay, 0)
     periods = Periods.parse(communication_period).distinct
