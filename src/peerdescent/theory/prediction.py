@@ -104,6 +104,28 @@ def predict(
         return Prediction(None, None, None, str(error))
 
 
+def clearly_settles(algorithm: Algorithm, weights: Rounds, communication_period: Period = 1, delay: int = 0) -> bool:
+    """Whether a short sample of rounds that never repeat already shows that a method settles; False in doubt.
+
+    The arguments are those of `predict`.
+
+    >>> from peerdescent.algorithms import make
+    >>> from peerdescent.graphs import parse
+    >>> from peerdescent.mixing.sequence_weights import make_weights
+    >>> clearly_settles(make("d-sgd-1"), make_weights(parse("matching:6"), "unit", "metropolis", make("d-sgd-1")))
+    True
+    """
+    if weights.period is not None:
+        return False
+    try:
+        trial = KnownRounds.of(weights, TRIAL_ROUNDS)
+        periods = Periods.parse(communication_period).distinct
+        verdicts = [judge_rounds(algorithm, trial, 0.0, m, delay, TRIAL_ROUNDS) for m in periods]
+    except InputError:  # a method that theory cannot analyse
+        return False
+    return all(verdict.decided and verdict.settles for verdict in verdicts)
+
+
 def _in_modes(algorithm: Algorithm, weights: MixingWeights, kinds: dict[str, Any]) -> Prediction:
     verdict = stability(algorithm, weights.graph, **kinds, weights=weights)
     cures = {} if verdict.settles else nearest_stable(algorithm, weights.graph, **kinds, weights=weights)

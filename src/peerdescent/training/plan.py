@@ -23,7 +23,7 @@ from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
-from peerdescent.theory.prediction import Prediction, predict
+from peerdescent.theory.prediction import Prediction, clearly_settles, predict
 from peerdescent.tracing.recording import vectors_sent
 from peerdescent.training.compression import check_compression, consensus_step
 from peerdescent.training.finite import check_finite_data, check_finite_points
@@ -121,6 +121,14 @@ class Plan:
         """Whether the method is stable here, why, and what would make it so."""
         s = self.settings
         return predict(self.algorithm, self.judged_weights, s.laplacian, s.mixing, s.periods, s.delay)
+
+    @property
+    def predicted_unstable(self) -> bool:
+        """Whether to warn of the prediction; what a short sample of rounds shows to settle needs no long one."""
+        s = self.settings
+        if clearly_settles(self.algorithm, self.judged_weights, s.periods, s.delay):
+            return False
+        return self.prediction.settles is False
 
     @property  # not kept: a plan is pickled for other processes
     def judged_weights(self) -> Rounds:
