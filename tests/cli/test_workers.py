@@ -26,6 +26,7 @@ DIVERGES = shlex.split(
 )
 
 
+@pytest.mark.e2e
 def test_the_same_folder_as_with_one(process: Command, peerdescent_: Command, here: Path) -> None:
     one = peerdescent_(*RUN, "--out", "one")
     two = process(*RUN, "--out", "two", "--workers", 2)

@@ -248,6 +248,7 @@ def test_the_same_data_gives_the_same_bytes_in_every_process_without_pyplot(tmp_
     assert digests[0] == digests[1]
 
 
+@pytest.mark.e2e
 def test_saving_one_figure_twice_gives_the_same_bytes(tmp_path):
     figure = comparison({"c": table(bytes_sent=0), "b": broken()}, "title")
     first = [path.read_bytes() for path in save(figure, tmp_path / "first")]

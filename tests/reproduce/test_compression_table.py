@@ -9,6 +9,7 @@ import pytest
 from peerdescent.reproduce import compression
 
 
+@pytest.mark.e2e
 def test_cells() -> None:
     methods = compression.methods()
     exact = compression.cell(methods["d-sgt-1"], "none", 1.0, 600)

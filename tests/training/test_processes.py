@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from tests.support import process_runs
+from tests.support.chosen_methods import SOME
 from tests.support.commands import rows, without_seconds
 
 from peerdescent import InputError, Result, algorithms, train
@@ -25,10 +26,6 @@ from peerdescent.training.callbacks import Callback
 from peerdescent.training.loop import Run
 
 pytestmark = pytest.mark.xdist_group("processes")  # its processes and fixtures are started once
-
-
-SOME = ("dsgpa-f-pb", "dsgpa-t-pb-exact", "dm-sgd", "d2", "d-sgt-2", "c-sgd", "gossip-adamw-outer")
-"""One of each kind; the end-to-end run has all."""
 
 
 def test_one_method_of_each_kind_in_two_processes() -> None:

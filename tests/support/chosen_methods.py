@@ -1,0 +1,12 @@
+"""Which methods the quick tests run; the end-to-end tests run all."""
+
+from __future__ import annotations
+
+import pytest
+
+from peerdescent.algorithms import PRESETS
+
+SOME = ("dsgpa-t-pb-exact", "d2", "d-sgt-2", "c-sgd", "gossip-adamw-outer")
+"""One of each kind."""
+EVERY_METHOD = [name if name in SOME else pytest.param(name, marks=pytest.mark.e2e) for name in PRESETS]
+"""All as parameters of a test, those that are not in `SOME` for the end-to-end run."""
