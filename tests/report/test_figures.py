@@ -235,6 +235,7 @@ def test_threads_do_not_interfere(tmp_path):
     assert len({path.read_bytes() for _, path in written}) == 1
 
 
+@pytest.mark.e2e
 def test_the_same_data_gives_the_same_bytes_in_every_process_without_pyplot(tmp_path):
     digests = []
     for seed in "12":
