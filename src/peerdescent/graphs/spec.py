@@ -16,6 +16,7 @@ from peerdescent.graphs import files, topologies
 from peerdescent.graphs import random_topologies as drawn
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.graph import Graph, from_networkx
+from peerdescent.graphs.own_matrices import from_matrix, is_matrix
 
 _INTEGER = re.compile(r"[0-9]{1,18}")
 
@@ -60,7 +61,7 @@ _ENTRIES = (
     Topology(drawn.barabasi_albert, "ba:N:M", "scale-free: each new agent connects to M earlier ones", True),
     Topology(topologies.authors10, "authors10", "the ten-agent graph of the DSGPA authors' public code"),
     Topology(from_edge_list, "edges:I-J,…", "these edges, agents from 0; with weights edges:I-J=W,…", verbatim=True),
-    Topology(files.from_file, "file:PATH", "edge-list file, lines 'i j' or 'i j weight'", verbatim=True),
+    Topology(files.from_file, "file:PATH", "file with lines 'i j' or 'i j weight', or with a matrix", verbatim=True),
 )
 
 TOPOLOGIES: Mapping[str, Topology] = MappingProxyType({entry.form.partition(":")[0]: entry for entry in _ENTRIES})
@@ -96,7 +97,7 @@ def parse(spec: str) -> Graph:
 
 
 def as_graph(graph: object) -> Graph:
-    """Return a `Graph` from a `Graph`, a networkx graph or a text for `parse`.
+    """Return a `Graph` from a `Graph`, a networkx graph, a matrix as `from_matrix` takes it, or a text for `parse`.
 
     >>> as_graph("ring:3") == as_graph(as_graph("complete:3"))
     True
@@ -107,8 +108,11 @@ def as_graph(graph: object) -> Graph:
         return parse(graph)
     if isinstance(graph, nx.Graph):
         return from_networkx(graph)
+    if is_matrix(graph):
+        return from_matrix(graph)
     raise InputError(
-        f"cannot make a graph from {type(graph).__name__}; give a text such as 'ring:10', a Graph or a networkx graph."
+        f"cannot make a graph from {type(graph).__name__}; "
+        "give a text such as 'ring:10', a Graph, a networkx graph or an adjacency matrix."
     )
 
 
