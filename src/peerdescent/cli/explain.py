@@ -77,7 +77,8 @@ def _lines(facts: Explanation) -> dict[str, str]:
         "graph": f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
         + (f", diameter {graph.diameter}" if graph.diameter is not None else ""),
         "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
-        f"λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
+        f"λ₂(W) = {round(graph.lambda2, 12) + 0.0:.4g}, λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, "
+        f"gap {graph.gap:.4g}",
         "traffic": _traffic(facts.traffic),
         "memory": f"about {facts.memory}",
         "stability": verdict,

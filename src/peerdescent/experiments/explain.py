@@ -41,6 +41,8 @@ class GraphFacts:
     """The smallest eigenvalue of W."""
     gap: float
     """1 − max(|λ₂(W)|, |λmin(W)|)."""
+    lambda2: float
+    """The second largest eigenvalue of W."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _graph(plan: Plan) -> GraphFacts:
     graph, ends = plan.graph, plan.weights.spectrum
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
-    return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap)
+    return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap, ends.lambda2)
 
 
 @functools.lru_cache(maxsize=4)

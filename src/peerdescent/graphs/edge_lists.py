@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
+from peerdescent.graphs.edge_texts import split_edges
 from peerdescent.graphs.graph import Graph
-
-_EDGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*(?:=(.*))?", re.DOTALL)
 
 
 def from_edge_list(text: str) -> Graph:
@@ -30,13 +28,10 @@ def from_edge_list(text: str) -> Graph:
         raise InputError(f"graph edges: expected a text such as '0-1,1-2', not {described(text)}.")
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
-    for item in text.split(","):
-        found = _EDGE.fullmatch(item)
-        if found is None:
-            raise InputError(f"graph edges: expected I-J or I-J=W with agents from 0, not {item.strip()[:60]!r}.")
-        pairs.append((int(found[1]), int(found[2])))
-        if found[3] is not None:
-            weights.append(_weight(found[3]))
+    for i, j, weight in split_edges(text, "graph edges"):
+        pairs.append((i, j))
+        if weight is not None:
+            weights.append(_weight(weight))
     if weights and len(weights) != len(pairs):
         missing = len(pairs) - len(weights)
         raise InputError(

@@ -15,6 +15,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
 from peerdescent.graphs import as_graph
+from peerdescent.graphs.own_weights import as_kind
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation, Numbers
 
@@ -102,8 +103,8 @@ def stability(
     Args:
         algorithm: the method.
         graph: the communication graph: a Graph, a networkx graph or a text such as "ring:10".
-        laplacian: kind of L.
-        mixing: kind of W.
+        laplacian: kind of L, or the matrix.
+        mixing: kind of W, or the matrix.
         curvature: h, the same for all agents.
         communication_period: iterations from one exchange to the next.
         weights: L and W of this graph and method, if they are built already.
@@ -136,9 +137,7 @@ def modes(
 ) -> Modes:
     """The modes of disagreement of a method on a graph; the arguments are those of `stability`."""
     name = Equation(algorithm).matrix
-    for argument, kind in (("laplacian", laplacian), ("mixing", mixing)):
-        if not isinstance(kind, str):
-            raise InputError(f"{argument} is {described(kind)}: expected the name of its kind, such as 'metropolis'.")
+    laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
     if weights is None:
         weights = MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
     elif not isinstance(weights, MixingWeights):

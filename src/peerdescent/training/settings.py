@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
 
 from peerdescent._util.schema import LARGEST, Schema, about
 from peerdescent.errors import InputError
@@ -17,6 +19,7 @@ PER_AGENT_UP_TO = 64
 """Agents up to which each of them is evaluated unless the user decides: all of them take time proportional to n."""
 MOST_THREADS = 1024
 """More than any run can use; far more make the system refuse to start them."""
+KINDS: tuple[Literal["laplacian"], Literal["mixing"]] = ("laplacian", "mixing")
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
 
 
@@ -73,9 +76,20 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = None
     laplacian: Annotated[
         str,
-        about("L: metropolis, unit or weighted, optionally with :SCALE; or matched, (I−W)/(αη).", "KIND", NETWORK),
+        about(
+            "L: metropolis, unit or weighted, optionally with :SCALE; matched, (I−W)/(αη); or your own, file:L.csv.",
+            "KIND",
+            NETWORK,
+        ),
     ] = "metropolis"
-    mixing: Annotated[str, about("W: metropolis, lazy, max-degree or uniform.", "KIND", NETWORK)] = "metropolis"
+    mixing: Annotated[
+        str,
+        about(
+            "W: metropolis, lazy, max-degree, uniform, weighted, best-constant or fastest; or your own, file:W.csv.",
+            "KIND",
+            NETWORK,
+        ),
+    ] = "metropolis"
     communication_period: Annotated[
         int, about("Exchange messages in every M-th iteration only.", "M", NETWORK, ge=1, le=LARGEST)
     ] = 1
@@ -100,6 +114,8 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = "auto"
 
     def __post_init__(self) -> None:
+        for kind in KINDS:
+            msgspec.structs.force_setattr(self, kind, _kind(kind, getattr(self, kind)))
         super().__post_init__()
         for name, other in {"decay": "weight_decay", "monitor": "patience"}.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
@@ -138,3 +154,12 @@ class Settings(Schema, frozen=True, kw_only=True):
             reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
             raise InputError(f"device = {self.device!r} cannot be used here: {reason}.") from error
         return device, dtype
+
+
+def _kind(name: Literal["laplacian", "mixing"], value: Any) -> Any:
+    """The kind of L or W; a matrix or a file of one becomes a text with all its numbers, which a run folder keeps."""
+    if isinstance(value, str) and not value.startswith("file:"):
+        return value
+    from peerdescent.graphs.own_weights import as_kind
+
+    return as_kind(name, value)
