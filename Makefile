@@ -39,6 +39,7 @@ bench: $(READY) ## Measure speed as ratios within one run.
 	$(BIN)/python benchmarks/modules.py
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/clock.py
 	$(BIN)/python benchmarks/stacking.py
 
 results: $(READY) ## Reproduce the paper and the two studies it lacks (about two hours on 2 cores); updates docs/results.

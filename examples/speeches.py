@@ -236,7 +236,13 @@ def draw(curves: dict[str, Curve], path: Path) -> None:
     panels[1].xaxis.set_minor_formatter("")
     panels[1].margins(x=0.12)
     panels[0].set_ylabel("loss on unread passages")
-    panels[0].legend(frameon=False, labelcolor="linecolor", handlelength=1.2)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        labelcolor="linecolor",
+    )
     figure.suptitle("Four agents read one president each and train one language model")
     figure.savefig(path, dpi=150)
 

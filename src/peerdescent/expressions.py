@@ -160,6 +160,8 @@ class Mixed(Expression):
 
     kind: MixKind
     source: Expression
+    number: int = 0
+    """Which of the step's messages along edges it is, in the order in which the step asks for them."""
 
     def operands(self) -> tuple[Expression, ...]:
         """The array that is sent."""

@@ -25,13 +25,13 @@ from peerdescent.algorithms import Algorithm, as_algorithm
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.data import stream
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph, as_graph
+from peerdescent.graphs import Graph, as_graph, as_static, ring
 from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import MemoryNetwork, make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.schedules import text
 from peerdescent.tracing.step import StepError, finish_step, start_step
-from peerdescent.training.evaluation import violations
+from peerdescent.training.invariants import violations
 
 GRAPHS = ("path:4", "star:5", "ring:1", "complete:3", "er:7:0.4")
 COLUMNS = 37
@@ -96,9 +96,9 @@ def check_algorithm(algorithm: Algorithm, *, graphs: Sequence[object] = GRAPHS, 
     check_integer("iterations", iterations, 1, 10**9)
     if isinstance(graphs, str) or not isinstance(graphs, Sequence):
         raise InputError(f"graphs is {described(graphs)}: expected a list of graphs, such as ['ring:5'].")
-    networks = [as_graph(graph) for graph in graphs]
+    networks = [as_static(as_graph(graph), "check_algorithm") for graph in graphs]
     if all(graph.n > 1 for graph in networks):
-        networks.append(as_graph("ring:1"))
+        networks.append(ring(1))
     _numbers(algorithm, iterations)
     reasons = {NUMBERS: "", PARAMETERS: _parameters(algorithm)}
     for graph in networks:

@@ -24,9 +24,11 @@ linux = pytest.mark.skipif(not shared_memory.MEMORY.is_dir(), reason="only Linux
 def pair(folder: Path, message_dtype: torch.dtype | None = None) -> tuple[list[Exchange], threading.Event]:
     """Both ends, in this process, of an exchange between two processes with two agents each on a ring."""
     interrupted, placement = threading.Event(), Placement(4, 2)
+    ring = [(0, 1), (1, 2), (2, 3), (0, 3)]
+    both = [*ring, *((j, i) for i, j in ring)]
     ends = [
         Exchange(
-            neighbour_plan(placement, rank, [(0, 1), (1, 2), (2, 3), (0, 3)]), 3, torch.float32, 5, message_dtype,
+            neighbour_plan(placement, rank, both), 3, torch.float32, 5, message_dtype,
             shared_memory=SharedMemory(folder, "0-5", rank, interrupted),
         )
         for rank in (0, 1)
@@ -135,3 +137,27 @@ def test_folders_of_other_users_are_left_alone(tmp_path: Path) -> None:
     os.chown(theirs, 12345, 12345)
     OwnedFolder(tmp_path, "run").remove()
     assert (theirs / "owner").exists()
+
+
+@linux
+def test_rounds_exchange_their_own_rows_and_one_way_messages_are_answered(tmp_path: Path) -> None:
+    (one, two), _ = pair(tmp_path)
+    placement = Placement(4, 2)
+    rounds = [[(1, 2), (2, 1)], [(0, 3), (3, 0)], [(2, 1)], []]  # receivers and senders
+    for k in range(12):
+        pairs = rounds[k % 4]
+        for rank, end in enumerate((one, two)):
+            end.select(end.plan.routes(neighbour_plan(placement, rank, pairs)))
+            end.own.copy_(torch.tensor([[10.0 * k + agent] * 3 for agent in placement.block(rank)]))
+            end.start(k)
+        before = one.rows.clone(), two.rows.clone()
+        for _, end in enumerate((one, two)):
+            end.wait()
+        for rank, (end, old) in enumerate(zip((one, two), before, strict=True)):
+            expected = old.clone()
+            for receiver, sender in pairs:
+                if placement.owner(receiver) == rank:
+                    expected[sender] = 10.0 * k + sender
+            assert torch.equal(end.rows, expected)
+    assert one.traffic.bytes_sent == 3 * 3 * (3 * 4)  # agent 1 twice and agent 0 once in every period of four rounds
+    assert two.traffic.bytes_sent == 3 * 2 * (3 * 4)

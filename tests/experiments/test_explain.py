@@ -127,6 +127,15 @@ def test_traffic_is_what_a_run_counts(
         assert result.metrics[-1]["bytes_sent"] == 4 * (9 * each + 9 * 1 * each)
 
 
+def test_the_traffic_of_a_schedule_is_the_mean_over_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("-a", "d-sgd-1", "--problem", "quadratic", "--graph", "ring:4", "--communication-period", "4,1@8")
+    sent = facts(monkeypatch, capsys, *flags, "--iterations", "20")["traffic"]
+    assert sent["communication_period"] == "4,1@8"
+    assert sent["bytes_per_iteration"] == [2 * sent["dimension"] * 4 * (2 + 12) / 20] * 2
+
+
 def test_theorem_1_holds_for_its_own_parameters(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,3 +92,11 @@ def test_fastest_weights_tell_how_good_they_are():
     changed = MixingWeights.build(graph, "metropolis", "fastest", algorithms.make("d2"))
     assert len(changed.notes) == 2  # and that D² mixes with (I+W)/2
     np.testing.assert_allclose(changed.mixing.toarray(), (np.eye(10) + found.mixing.toarray()) / 2)
+
+
+@pytest.mark.parametrize(
+    "kinds", [{"mixing": "fastest"}, {"mixing": "best-constant"}, {"mixing": W}, {"laplacian": np.eye(3) - W}]
+)
+def test_weights_of_one_graph_are_refused_where_it_changes(kinds):
+    with pytest.raises(InputError, match="is for one connected graph, and here the graph changes over time"):
+        explain("quadratic", "onepeer-exp:4", "d-sgd-1", **kinds)

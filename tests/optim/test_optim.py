@@ -54,8 +54,10 @@ def test_every_method_equals_the_simulator_on_the_same_minibatches(name: str) ->
         warnings.simplefilter("ignore")
         method = algorithms.make(name)
     assert torch.equal(every_method()[f"{name} loop"], simulated(method))
-    assert torch.equal(every_method()[f"{name} periodic"], simulated(method, communication_period=3))
+    assert torch.equal(every_method()[f"{name} periodic"], simulated(method, communication_period="4,3@5,1@9"))
     torch.testing.assert_close(every_method()[f"{name} plain"], simulated(method), rtol=1e-3, atol=5e-5)
+    averaged = simulated(method, communication_period=2, average_every=5)
+    torch.testing.assert_close(every_method()[f"{name} averaged"], averaged, rtol=1e-3, atol=5e-5)
 
 
 OPTIMIZERS = {

@@ -158,3 +158,20 @@ def test_large_pools_use_it() -> None:
     inputs, targets = problem.shard(0)
     graph = recorded.record(problem._one_agents_gradients, (problem.start(0)[0], inputs, targets)).graph
     assert recorded.max_pool in [node.target for node in graph.nodes]
+
+
+@pytest.mark.parametrize("options", [(2,), (3, 2, 1), (2, 1)])
+def test_a_pool_before_relu_has_the_same_bits(options: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    images = torch.randn(12, 2, 9, 9).round(decimals=1)  # many equal maxima
+    images[0, :, :5, :5] = 0.0
+    model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.ReLU(), nn.MaxPool2d(*options), nn.Flatten(), nn.LazyLinear(1))
+    model(images)
+    model[0].bias.data.fill_(-0.5)  # windows without a positive entry
+    problem = supervised(model, nn.functional.mse_loss, (images, torch.randn(12, 1)), agents=2)
+    given = problem.start(0)[0], *problem.shard(0)
+    replayed = recorded.record(problem._one_agents_gradients, given)
+    pool = next(node for node in replayed.graph.nodes if "max_pool2d_with_indices" in str(node.target))
+    assert pool.args[0].target is torch.ops.aten.convolution.default
+    for found, expected in zip(replayed(*given), problem._one_agents_gradients(*given), strict=True):
+        assert torch.equal(found, expected)

@@ -32,11 +32,15 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path):
         save(topology(graphs.ring(3)), tmp_path / "file" / "picture")
 
 
+SEQUENCES = {"onepeer-exp", "base", "equidyn", "matching", "matcha", "active-edges", "rounds", "sequence", "subset"}
+STATIC = [name for name in graphs.TOPOLOGIES if name not in SEQUENCES | {"file"}]
+
+
 def dots(figure):
     return np.asarray(figure.axes[0].collections[1].get_offsets())
 
 
-@pytest.mark.parametrize("spec", [name for name in graphs.TOPOLOGIES if name != "file"])
+@pytest.mark.parametrize("spec", STATIC)
 @pytest.mark.parametrize("small", [False, True])
 def test_every_topology_is_drawn_with_agents_apart(spec, small):
     numbers = {"grid": ("4:5", "1:1"), "torus": ("4:5", "1:2"), "hypercube": ("4", "0"), "er": ("20:0.3", "2:1")}
@@ -51,6 +55,38 @@ def test_every_topology_is_drawn_with_agents_apart(spec, small):
     assert len(np.unique(places.round(3), axis=0)) == graph.n
     assert sorted(int(text.get_text()) for text in figure.axes[0].texts) == list(range(graph.n))
     assert len(figure.axes[0].collections[0].get_segments()) == len(graph.edges)
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown", "caption"),
+    [
+        ("base:25:1", 6, "25 agents, repeats after 9 rounds, of which the first 6 are drawn\n"),
+        (
+            "onepeer-exp:8",
+            3,
+            "8 agents, repeats after 3 rounds\n4 edges and degree 1 on average, 12 edges in all rounds",
+        ),
+        ("matching:5", 6, "5 agents, the first 6 of its rounds, which never repeat\n2 edges and degree 0.8 on average"),
+        ("active-edges:grid:2:3:1", 6, "6 agents, the first 6"),
+        ("base:4:3", 1, "4 agents, always the same round\n6 edges and degree 3 on average"),
+        ("matching:1", 6, "1 agent, the first 6 of its rounds"),
+    ],
+)
+def test_a_sequence_is_drawn_as_its_first_rounds(spec, shown, caption):
+    sequence = graphs.parse(spec)
+    figure = topology(sequence)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in panels] == [f"round {number}" for number in range(shown)]
+    assert figure.get_suptitle() == sequence.spec
+    assert figure.get_supxlabel().startswith(caption)
+    for number, axes in enumerate(panels):
+        graph = sequence.graph(number)
+        segments = axes.collections[0].get_segments()
+        assert len(segments) == len(graph.edges)
+        places = np.asarray(axes.collections[1].get_offsets())
+        np.testing.assert_array_equal(places, dots(figure))  # an agent stays where it is
+        for segment, (i, j) in zip(segments, graph.edges, strict=True):
+            np.testing.assert_allclose(segment, places[[i, j]])
 
 
 @pytest.mark.parametrize("kind", ["metropolis", "unit"])

@@ -259,6 +259,18 @@ def test_graphs_are_drawn_with_agents_numbered_from_zero(spec):
     assert edges.count("M") == len(graph.edges)
 
 
+def test_a_sequence_is_drawn_as_its_first_rounds():
+    sequence = parse("base:10:1")
+    found = Reader(embedded.drawing_of(sequence))
+    labels = [data for (tag, attrs), data in found.texts if tag == "text" and attrs.get("class") == "round"]
+    assert labels == [f"round {number}" for number in range(6)]
+    paths = [attrs["d"] for tag, attrs in found.tags if tag == "path"]
+    assert [path.count("M") for path in paths] == [len(sequence.graph(number).edges) for number in range(6)]
+    assert sum(tag == "circle" for tag, _ in found.tags) == 60
+    page = read(a_page(Curves("", {"a": [table(1.0, 0.5)]}), graphs=[WeightedGraph.build(sequence)]))
+    assert any("repeats after 6 rounds" in data or "of which the first 6" in data for _, data in page.texts)
+
+
 def test_the_caption_of_a_large_graph_states_that_edges_are_missing():
     graph = parse("complete:120")
     assert embedded.drawing_of(graph).count("M") == embedded.MOST_EDGES

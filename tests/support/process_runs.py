@@ -16,6 +16,7 @@ import torch
 from peerdescent import Result, algorithms, train
 from peerdescent.distributed.launcher import workers
 from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.graphs import parse
 from peerdescent.problems import Problem, quadratic, supervised
 from peerdescent.training import loop
 
@@ -42,7 +43,7 @@ def every_method(group: ProcessGroup | None, names: Sequence[str]) -> dict[str, 
         "loop": {"gradients": "loop"},
         "stacked": {"gradients": "stacked"},
         "bf16": {"gradients": "loop", "message_dtype": "bf16"},
-        "periodic": {"gradients": "loop", "communication_period": 3},
+        "periodic": {"gradients": "loop", "communication_period": "3,2@7", "average_every": 5},
         "plain": {"gradients": "loop", "kernel": "plain"},
     }
     with warnings.catch_warnings():
@@ -57,7 +58,7 @@ def every_method(group: ProcessGroup | None, names: Sequence[str]) -> dict[str, 
 
 def one_run(group: ProcessGroup | None, graph: str = "ring:5", **settings: Any) -> Result:
     """A quadratic problem, or the network with gradients="loop"; `settings` go to `train`."""
-    agents, dimension = int(graph.split(":")[1]), settings.pop("dimension", 7)
+    agents, dimension = parse(graph).n, settings.pop("dimension", 7)
     looped = settings.get("gradients") == "loop"
     problem: Problem = network(agents) if looped else quadratic(agents, dimension, noise=1.0)
     method = settings.pop("method", "dsgpa-f-pb")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,13 @@ def collected(group: ProcessGroup, rows: dict[str, torch.Tensor]) -> dict[str, t
 
 
 def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Every preset as an optimizer, with both kernels, and with a communication period."""
+    """Every preset as an optimizer, with both kernels, with a schedule of periods, and with global averages."""
     rows = {}
     variants: dict[str, dict[str, Any]] = {
         "loop": {},
         "plain": {"kernel": "plain"},
-        "periodic": {"communication_period": 3},
+        "periodic": {"communication_period": "4,3@5,1@9"},
+        "averaged": {"communication_period": 2, "average_every": 5},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -179,3 +181,20 @@ def shared_start(group: ProcessGroup) -> dict[str, torch.Tensor]:
     loss = opt.step(closure)
     opt.wait()
     return collected(group, {"start": start, "loss": torch.as_tensor(loss).detach().reshape(1)})
+
+
+def over_time(group: ProcessGroup, graphs: Sequence[str], names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Methods on graphs that change from step to step, and the bytes that each agent has sent."""
+    rows = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for graph in graphs:
+            for name in names:
+                loop = Loop(
+                    group.rank,
+                    lambda p, graph=graph, name=name: optim.Decentralized(p, graph, algorithms.make(name)),
+                )
+                loop.run(0, STEPS)
+                rows[f"{name} {graph}"] = loop.x()
+                rows[f"{name} {graph} bytes"] = torch.tensor([loop.opt.bytes_sent()])
+    return collected(group, rows)

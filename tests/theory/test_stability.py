@@ -190,6 +190,17 @@ def test_a_longer_communication_period_takes_proportionally_longer() -> None:
         assert third.tenfold == pytest.approx(3 * each.tenfold)
 
 
+def test_a_schedule_of_periods_is_judged_by_its_worst() -> None:
+    method, graph = algorithms.make("d-sgd-1"), graphs.ring(6)
+    worst = theory.stability(method, graph, communication_period="2,5@100,1@200")
+    alone = theory.stability(method, graph, communication_period=5)
+    assert worst.radius == alone.radius
+    assert worst.reason == f"{alone.reason} with communication period 5"
+    primal_dual = algorithms.make("dsgpa-f")
+    ends = [theory.stable_up_to(primal_dual, communication_period=m) for m in (1, 4)]
+    assert theory.stable_up_to(primal_dual, communication_period="1,4@9") == min(ends)
+
+
 def test_nesterov_diverges_on_the_cube() -> None:
     cube, method = graphs.hypercube(3), algorithms.make("d-asg")
     assert not theory.stability(method, cube).stable

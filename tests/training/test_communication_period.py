@@ -1,15 +1,18 @@
 """Messages in every m-th iteration only, and the Laplacian that matches the step."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.conformance import reference
 
 from peerdescent import algorithms, graphs, train
 from peerdescent.errors import InputError
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import quadratic
+from peerdescent.runs.folder import read_experiment
 
 PROBLEM = quadratic(agents=5, dimension=7, noise=0.0)
 RATES = {"eta": 0.05, "alpha": 1.0, "beta": 1.0}
@@ -106,3 +109,38 @@ def test_between_exchanges_a_primal_dual_agent_runs_plain_powered_sgd() -> None:
             x = x - 0.05 * powered
     result = train(PROBLEM, "ring:5", method, iterations=12, communication_period=4, dtype="float64")
     np.testing.assert_allclose(result.x.numpy(), x, atol=1e-12)
+
+
+SCHEDULE, EXCHANGES = "6,3@10,1@17", (5, 12, 15, 17, 18, 19)
+"""A schedule, and the iterations below 20 in which it exchanges: 6 cuts its second period short, and so does 3."""
+
+
+@pytest.mark.parametrize("kernel", ["plain", "compiled"])
+def test_a_schedule_of_periods(kernel: str) -> None:
+    A, c, W = PROBLEM.A.numpy(), PROBLEM.c.numpy(), graphs.ring(5).mixing().toarray()
+    x = np.zeros((5, 7))
+    for k in range(20):
+        g = np.stack([A[i] @ (x[i] - c[i]) for i in range(5)])
+        x = (W @ x if k in EXCHANGES else x) - 0.05 * g
+    shared: dict[str, Any] = {"iterations": 20, "eval_every": 1, "kernel": kernel, "dtype": "float64"}
+    result = train(PROBLEM, "ring:5", algorithms.DSGD1(eta=0.05), communication_period=SCHEDULE, **shared)
+    np.testing.assert_allclose(result.x.numpy(), x, atol=1e-12)
+    sent = [sum(j < k for j in EXCHANGES) * 7 * 8 * 2 * 5 for k in range(21)]
+    assert [row["bytes_sent"] for row in result.metrics] == sent
+
+
+@pytest.mark.parametrize("stop", [8, 12, 13, 18])
+def test_a_run_goes_on_in_the_middle_of_a_segment(stop: int, tmp_path: Path) -> None:
+    shared: dict[str, Any] = {"communication_period": SCHEDULE, "eval_every": 1}
+    whole = train("quadratic", "ring:5", "dsgpa-f", iterations=20, **shared)
+    train("quadratic", "ring:5", "dsgpa-f", iterations=stop, out=tmp_path / "a", **shared)
+    resumed = train("quadratic", "ring:5", "dsgpa-f", iterations=20, out=tmp_path / "a", resume=True, **shared)
+    assert torch.equal(resumed.x, whole.x)
+    assert resumed.metrics["bytes_sent"] == whole.metrics["bytes_sent"]
+    assert read_experiment(tmp_path / "a")["communication_period"] == SCHEDULE
+
+
+def test_a_schedule_of_ones_sends_always() -> None:
+    runs = [train("quadratic", "ring:5", "d2", iterations=9, communication_period=m) for m in (1, "1,1@4")]
+    assert torch.equal(runs[0].x, runs[1].x)
+    assert runs[0].metrics["bytes_sent"] == runs[1].metrics["bytes_sent"]

@@ -8,7 +8,8 @@ import torch
 
 from peerdescent import algorithms, train
 from peerdescent.problems import Quadratic, quadratic
-from peerdescent.training.evaluation import consensus_error, violations
+from peerdescent.training.evaluation import consensus_error
+from peerdescent.training.invariants import violations
 
 
 def test_a_broken_dual_sum_is_seen_and_rounding_is_not() -> None:

@@ -89,6 +89,7 @@ ODD = [
     {"graph": "er:50:0.1:seed=1", "dimension": 3, "method": "d-asg"},
     {"graph": "ring:70", "dimension": 2, "method": "c-sgd"},
     {"graph": "ring:3", "dimension": 4, "communication_period": 100},
+    {"graph": "ring:3", "dimension": 4, "communication_period": "7,2@9", "average_every": 6, "final_average": True},
 ]
 
 

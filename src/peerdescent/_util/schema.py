@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -28,9 +29,14 @@ KINDS: dict[Any, str] = {
 }
 
 
-def about(text: str, metavar: str = "", panel: str = "", **limits: Any) -> msgspec.Meta:
-    """What is known of a setting besides its type: help text, name of its value, help panel, limits."""
-    return msgspec.Meta(description=text, extra={"metavar": metavar, "panel": panel}, **limits)
+def about(
+    text: str, metavar: str = "", panel: str = "", parse: Callable[[object], Any] | None = None, **limits: Any
+) -> msgspec.Meta:
+    """What is known of a setting besides its type: help text, name of its value, help panel, limits.
+
+    `parse` checks the value in place of type and limits, and returns what is kept and recorded.
+    """
+    return msgspec.Meta(description=text, extra={"metavar": metavar, "panel": panel, "parse": parse}, **limits)
 
 
 class Setting(NamedTuple):
@@ -59,6 +65,11 @@ class Setting(NamedTuple):
     def panel(self) -> str:
         """The group of settings that it belongs to."""
         return str((self.meta.extra or {}).get("panel", "")) if self.meta else ""
+
+    @property
+    def parse(self) -> Callable[[object], Any] | None:
+        """What checks a value whose type and limits do not say all."""
+        return (self.meta.extra or {}).get("parse") if self.meta else None
 
     @property
     def expected(self) -> str:
@@ -105,6 +116,8 @@ def checked(setting: Setting, value: Any) -> Any:
     if not isinstance(value, (bool, int, float)) and hasattr(value, "__index__"):
         with contextlib.suppress(TypeError):  # an array has no value to index with, and is refused below
             value = operator.index(value)  # NumPy's integers
+    if setting.parse is not None:
+        return setting.parse(value)
     kind = Annotated[setting.type, setting.meta] if setting.meta else setting.type
     try:
         return msgspec.convert(value, kind)

@@ -51,6 +51,14 @@ class Network(Protocol):
         ...
 
 
+class Mean(Protocol):
+    """What a global average may ask for."""
+
+    def mean(self, a: Any) -> Any:
+        """The mean of all rows, in every row."""
+        ...
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A decentralized method: an immutable value, checked on construction.
@@ -71,6 +79,8 @@ class Algorithm:
     """Whether all agents start from the same point, the mean of their starting points."""
     decays: ClassVar[bool] = False
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
+    not_compressible: ClassVar[str] = ""
+    """Why its messages must not be compressed (`compress`), in words; empty if they may be."""
 
     def __post_init__(self) -> None:
         if not callable(self.transform) or isinstance(self.transform, type):
@@ -115,6 +125,15 @@ class Algorithm:
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """An iteration without messages (`communication_period` > 1): L = 0, W = I; `step` unless overridden."""
         return self.step(s, net, h)
+
+    def global_average(self, s: SimpleNamespace, net: Mean) -> dict[str, Any]:
+        """What a global average changes (`average_every`): x becomes the mean x̄; all else stays unless overridden.
+
+        Dual variables, trackers and momenta stay as they are: each agent has its own, their means are those that the
+        invariants speak of, and x̄ is no part of these. The mean of x does not move, and where all agents agree
+        nothing does: a solution of the method stays one.
+        """
+        return {"x": net.mean(s.x)}
 
     def preprocess_gradient(self, g: Any, net: Network) -> Any:
         """The gradient as `step` receives it: transformed, agent by agent."""

@@ -28,6 +28,10 @@ class D2(Algorithm):
 
     eta: Rate = 0.01
     rates: ClassVar[tuple[str, ...]] = ("eta",)
+    not_compressible: ClassVar[str] = (
+        "its message x − ηg − v is no iterate: x and v share every exchange in full, so that errors of compression "
+        "swing between them with little damping, and sparse messages diverge with every consensus step"
+    )
 
     def memory(self) -> Mapping[str, Start]:
         """The correction v = x₋ − ηg₋ − x, initially zero."""

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 from peerdescent._util.validation import described
-from peerdescent.algorithms.base import Algorithm, Network, Start, Step
+from peerdescent.algorithms.base import Algorithm, Mean, Network, Start, Step
 from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
 from peerdescent.transforms import power
@@ -173,6 +173,10 @@ class _Outer(_Gossip):
         g = yield s.x
         y, memory = self.adapt(s, g, h)
         return {"x": y, "anchor": s.anchor, "M": s.M, **memory}
+
+    def global_average(self, s: SimpleNamespace, net: Mean) -> dict[str, Any]:
+        """The anchor is averaged too: it is the x from which the next outer step starts."""
+        return {"x": net.mean(s.x), "anchor": net.mean(s.anchor)}
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from peerdescent._util.validation import described
-from peerdescent.algorithms.base import Algorithm, Network, Start, Step
+from peerdescent.algorithms.base import Algorithm, Mean, Network, Start, Step
 from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
 
@@ -75,3 +75,8 @@ class DASG(Algorithm):
         Wy = net.mix(y)
         g = yield y
         return {"x": Wy - h.eta * g, "x_prev": s.x}
+
+    def global_average(self, s: SimpleNamespace, net: Mean) -> dict[str, Any]:
+        """x₋ moves along with x: otherwise the jump to the mean would count as momentum in the next step."""
+        mean = net.mean(s.x)
+        return {"x": mean, "x_prev": s.x_prev + (mean - s.x)}

@@ -105,7 +105,7 @@ class Display:
 def _heading(experiment: Experiment, plan: Plan) -> str:
     from peerdescent.graphs.own_weights import label
 
-    graph, ends, count = plan.graph, plan.weights.spectrum, len(plan.graph.edges)
+    graph, ends, count = plan.graph, plan.weights.spectrum, len(plan.graph.union.edges)
     name = graph.spec or "a graph"
     return (
         f"{experiment.problem} on {name}: {graph.n} agents, {count} edge{'s' * (count != 1)}, "

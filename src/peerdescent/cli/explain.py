@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from peerdescent.cli import flags
+from peerdescent.cli.clock import NETWORK
 from peerdescent.cli.flags import OUTPUT, AsJson
+from peerdescent.clock.files import read
 
 if TYPE_CHECKING:
     from peerdescent.experiments.explain import Explanation, Theorem1, Traffic
@@ -19,10 +21,14 @@ FigureFile = Annotated[
     typer.Option(metavar="FILE", help="Draw the graph into a .png, .svg or .pdf file.", rich_help_panel=OUTPUT),
 ]
 
+Network = Annotated[str | None, typer.Option(metavar="NETWORK", help=NETWORK, rich_help_panel=OUTPUT)]
+
 
 @flags.with_flags()
-def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) -> None:
+def explain(figure: FigureFile = None, network: Network = None, as_json: AsJson = False, **given: Any) -> None:
     """Tell before a run: the graph, traffic, stability and what would restore it, and whether Theorem 1 applies.
+
+    With --network also: how long an iteration takes there, how long with an all_reduce, and where both are equal.
 
     Examples:
 
@@ -31,14 +37,17 @@ def explain(figure: FigureFile = None, as_json: AsJson = False, **given: Any) ->
     - `peerdescent explain -a dsgpa-f --graph star:10 --laplacian unit`
 
     - `peerdescent explain experiment.toml --json`
+
+    - `peerdescent explain -a dsgpa-f --graph ring:32 --network wan`
     """
     experiment = flags.experiment_from(given)
+    model = None if network is None else read(network)
     from peerdescent._util.numbers import jsonable
     from peerdescent.experiments.explain import explain_plan, picture
     from peerdescent.experiments.resolve import resolve
 
     plans = resolve(experiment)
-    facts = [explain_plan(plan) for plan in plans]
+    facts = [explain_plan(plan, model) for plan in plans]
     if figure is not None:
         from peerdescent.experiments.run import weighted_graph
         from peerdescent.report import drawing
@@ -80,6 +89,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
         f"λ₂(W) = {round(graph.lambda2, 12) + 0.0:.4g}, λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, "
         f"gap {graph.gap:.4g}",
         "traffic": _traffic(facts.traffic),
+        **_forecast(facts),
         "memory": f"about {facts.memory}",
         "stability": verdict,
         "because": "" if stable.reason in verdict else stable.reason,
@@ -91,18 +101,25 @@ def _lines(facts: Explanation) -> dict[str, str]:
     }
 
 
+def _forecast(facts: Explanation) -> dict[str, str]:
+    if facts.forecast is None:
+        return {}
+    pace, equal = facts.forecast.sentences(facts.traffic.dimension)
+    return {f"on {facts.forecast.network}": pace, "beside all_reduce": equal}
+
+
 def _traffic(sent: Traffic) -> str:
+    from peerdescent.mixing.periods import Periods
     from peerdescent.report.formatting import human_bytes
 
     if not sent.vectors_per_edge:
         return "nothing travels on the graph"
     ends = [human_bytes(number) for number in sent.bytes_per_iteration]
-    period = sent.communication_period
-    often = "iteration" if period == 1 else f"{period} iterations"
+    periods = Periods.parse(sent.communication_period)
     count = "1 vector" if sent.vectors_per_edge == 1 else f"{sent.vectors_per_edge} vectors"
     spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
     vectors = f"{count} of {sent.dimension:,} numbers to each neighbour"
-    return f"{vectors} every {often}: {spread} per agent and iteration{' on average' * (period > 1)}"
+    return f"{vectors} {periods.words}: {spread} per agent and iteration{' on average' * (not periods.always)}"
 
 
 def _ranges(found: dict[str, tuple[float, float | None]]) -> str:

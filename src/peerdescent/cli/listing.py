@@ -16,12 +16,13 @@ Load = Annotated[
 
 def list_(
     what: Annotated[
-        Literal["algorithms", "graphs", "problems", "experiments", "datasets"], typer.Argument(help="What to list.")
+        Literal["algorithms", "graphs", "problems", "experiments", "datasets", "networks"],
+        typer.Argument(help="What to list."),
     ],
     load: Load = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what can be named: algorithms, graphs, problems, experiments, data sets.
+    """Show what can be named: algorithms, graphs, problems, experiments, data sets, networks.
 
     Example: `peerdescent list algorithms`
     """
@@ -47,6 +48,7 @@ def list_(
 
 def _entries(what: str) -> list[dict[str, str]]:
     from peerdescent import algorithms, graphs, problems
+    from peerdescent.clock.files import library as networks
     from peerdescent.data.datasets import DATASETS
     from peerdescent.experiments.files import library
 
@@ -70,7 +72,8 @@ def _entries(what: str) -> list[dict[str, str]]:
             {"name": name, "MB": f"{d.size / 1e6:.0f}", "what it is": d.summary, "licence": d.licence}
             for name, d in DATASETS.items()
         ]
-    return [{"name": name, "what it is": title} for name, title in library().items()]
+    titles = networks() if what == "networks" else library()
+    return [{"name": name, "what it is": title} for name, title in titles.items()]
 
 
 def _text(options: dict[str, Any]) -> str:

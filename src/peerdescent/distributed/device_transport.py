@@ -14,8 +14,9 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from peerdescent.distributed.exchange import Exchange
+from peerdescent.distributed.exchange import Exchange, count
 from peerdescent.distributed.gloo import GlooChannel, reason_of
+from peerdescent.distributed.placement import Places
 from peerdescent.distributed.shared_memory import Pair
 from peerdescent.errors import PeerLostError
 
@@ -42,30 +43,43 @@ class StagedChannel(GlooChannel):
     before the buffer is used again.
     """
 
-    def _buffers(self, rows: int, place: torch.Tensor, message_dtype: torch.dtype) -> tuple[Pair, torch.Tensor]:
-        columns = place.shape[1]
-        out = host_buffer(rows, columns, message_dtype), host_buffer(rows, columns, message_dtype)
-        return out, host_buffer(len(place), columns, message_dtype)
+    def __init__(
+        self,
+        peer: int,
+        sizes: tuple[int, int],
+        rows: torch.Tensor,
+        message_dtype: torch.dtype,
+        tag: int,
+        torch_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        super().__init__(peer, sizes, rows, message_dtype, tag, torch_group)
+        self._empty = torch.zeros(2, dtype=torch.uint8)
+
+    def _message_buffer(self, rows: int) -> torch.Tensor:
+        return host_buffer(rows, self._rows.shape[1], self._dtype)
+
+    @property
+    def _receives_in_place(self) -> bool:
+        return False
 
 
 class DirectBuffers(GlooChannel):
     """Buffers on the device; `BatchedExchange` sends and receives them for all peers at once."""
 
-    def _buffers(self, rows: int, place: torch.Tensor, message_dtype: torch.dtype) -> tuple[Pair, torch.Tensor]:
-        out, into = (
-            torch.empty(n, place.shape[1], dtype=message_dtype, device=place.device) for n in (rows, len(place))
-        )
-        return (out, out), place if message_dtype == place.dtype else into
+    def _send_buffers(self) -> Pair:
+        out = self._message_buffer(self._sizes[0])
+        return out, out
 
-    def operations(self) -> list[dist.P2POp]:
-        """The receive and the send, as parts of a batch."""
-        ends = (dist.irecv, self._into), (dist.isend, self.out[0])
-        return [dist.P2POp(op, tensor, self._peer, self._group, self._tag) for op, tensor in ends]
+    def _message_buffer(self, rows: int) -> torch.Tensor:
+        return torch.empty(rows, self._rows.shape[1], dtype=self._dtype, device=self._rows.device)
 
-    def deliver(self) -> None:
-        """Put the rows in place after the batch has ended."""
-        if self._into is not self._place:
-            self._place.copy_(self._into)
+    def operations(
+        self, sent: int, received: int, place: torch.Tensor | None
+    ) -> tuple[list[dist.P2POp], torch.Tensor | None]:
+        """The receive and the send, as parts of a batch, and where rows arrive unless that is their place."""
+        into, buffer = self._into(received, place)
+        ends = (dist.irecv, into), (dist.isend, self._from(0, sent))
+        return [dist.P2POp(op, tensor, self._peer, self._group, self._tag) for op, tensor in ends], buffer
 
 
 class BatchedExchange(Exchange):
@@ -77,29 +91,33 @@ class BatchedExchange(Exchange):
 
     _channels: dict[int, DirectBuffers]  # type: ignore[assignment]
 
-    def start(self) -> None:
-        """Send the local rows and prepare to receive the others; returns at once."""
-        assert not self._in_flight, "wait for an exchange before starting it again"
-        self._in_flight, operations = True, list[dist.P2POp]()
-        for peer, channel in self._channels.items():
-            out = channel.out[0]
-            self._pack(self._picked[peer], out)
-            operations += channel.operations()
-            self.traffic.bytes_sent += out.numel() * out.element_size()
-            self.traffic.messages_sent += 1
+    def start(self, k: int = 0) -> None:
+        """Send the local rows of iteration k and prepare to receive the others; returns at once."""
+        assert not self._started, "wait for an exchange before starting it again"
+        self._started, operations = True, list[dist.P2POp]()
+        self._arriving = list[tuple[Places, torch.Tensor]]()
+        for peer, (picked, placed) in self._routes.items():
+            channel, sent = self._channels[peer], count(picked)
+            out = channel.out[0][:sent]
+            self._pack(picked, out)
+            place = self.rows[placed] if isinstance(placed, slice) else None
+            both, buffer = channel.operations(sent, count(placed), place)
+            operations += both
+            self._arriving += [] if buffer is None else [(placed, buffer)]
+            self.traffic.count(out)
         self._works: list[dist.Work] = []
         try:
             self._works = dist.batch_isend_irecv(operations) if operations else []
         except RuntimeError as error:
-            raise PeerLostError(dict.fromkeys(self._channels, reason_of(error))) from error
+            raise PeerLostError(dict.fromkeys(self._routes, reason_of(error))) from error
 
     def wait(self) -> None:
         """Return when the batch has ended, on a device with streams when everything after it waits for it."""
-        self._in_flight = False
+        self._started = False
         try:
             for work in self._works:
                 work.wait()
         except RuntimeError as error:
-            raise PeerLostError(dict.fromkeys(self._channels, reason_of(error))) from error
-        for channel in self._channels.values():
-            channel.deliver()
+            raise PeerLostError(dict.fromkeys(self._routes, reason_of(error))) from error
+        for placed, buffer in self._arriving:
+            self._unpack(placed, buffer)

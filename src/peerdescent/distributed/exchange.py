@@ -2,8 +2,8 @@
 
 No process waits for its sends (see `gloo`). Messages leave from two buffers in turn: a peer sends its next message only
 after it has received ours, so when that message is here, the buffer of our previous message is free again. The same
-holds for memory that processes of one machine share. Receives are posted before sends, and without peers nothing is
-posted at all.
+holds for memory that processes of one machine share. Where rows go in one direction only, an empty message goes back.
+Receives are posted before sends, and without peers nothing is posted at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from peerdescent.distributed.gloo import GlooChannel, reason_of
-from peerdescent.distributed.placement import ExchangePlan
+from peerdescent.distributed.placement import ExchangePlan, Places, Routes
 from peerdescent.distributed.shared_memory import Pair, SharedMemory
 from peerdescent.errors import PeerLostError
 
@@ -31,6 +31,12 @@ class Traffic:
     messages_sent: int = 0
     waiting_for: tuple[int, float] | None = None
     """During a wait: the rank of the peer, and when the wait began (time.monotonic)."""
+
+    def count(self, message: torch.Tensor) -> None:
+        """Count a message; an empty one only says that another one has arrived."""
+        if message.numel():
+            self.bytes_sent += message.numel() * message.element_size()
+            self.messages_sent += 1
 
     @contextlib.contextmanager
     def waiting(self, peer: int) -> Iterator[None]:
@@ -46,23 +52,30 @@ class Channel(Protocol):
     """Messages between this process and one peer."""
 
     out: Pair
-    """Send buffers, used in turn; each has exactly the size of a message."""
+    """Send buffers, used in turn; each has the size of the largest message."""
 
-    def start(self, turn: int) -> None:
-        """Send out[turn] and prepare to receive the peer's message; returns at once."""
+    def start(self, turn: int, sent: int, received: int, place: torch.Tensor | None) -> None:
+        """Send the first rows of out[turn] and prepare to receive the peer's message; returns at once.
 
-    def wait(self, turn: int) -> None:
-        """Return when the peer's rows are in place."""
+        Args:
+            turn: 0 or 1.
+            sent: how many rows to send.
+            received: how many rows the peer sends.
+            place: where these rows go, if they are contiguous.
+        """
+
+    def wait(self, turn: int) -> torch.Tensor | None:
+        """Return the peer's rows when they are here; None if they are in place."""
 
 
 class Exchange:
     """One array's rows to and from the other processes, one message per pair of processes.
 
     The array holds the rows that the plan names: `own`, which the caller writes before `start`, and those received,
-    which are there after `wait`. In every plan, a process receives from exactly the peers that it sends to.
+    which are there after `wait`. In every round, two processes send each other one message, or none.
 
     Args:
-        plan: which rows go where.
+        plan: all rows that are ever exchanged, and where they go.
         columns: entries per row.
         dtype: of the array.
         tag: different for every exchange that can be in flight at the same time.
@@ -89,48 +102,58 @@ class Exchange:
     ) -> None:
         self.plan, self.traffic = plan, traffic or Traffic()
         self.rows = torch.zeros(len(plan.rows), columns, dtype=dtype, device=device)
+        """What L and W act on: the rows of the agents hosted here, and those received."""
         self.own = self.rows[plan.own_rows]
         """The rows of the agents hosted here: a view."""
+        self.outgoing = self.own
+        """Where the caller writes what is sent; other exchanges change it before neighbours read it."""
+        self.memory: dict[str, torch.Tensor] = {}
+        """What is kept from one iteration to the next, one row for each agent hosted here."""
         self._channels: dict[int, Channel] = {}
-        self._picked: dict[int, slice | list[int] | torch.Tensor] = {}
         for peer in plan.peers:
-            where = plan.rows_of(plan.received[peer])
-            assert isinstance(where, slice)  # a process hosts a contiguous block, and rows are in order
-            message = peer, len(plan.sent[peer]), self.rows[where], message_dtype or dtype
+            sizes = len(plan.sent.get(peer, ())), len(plan.received.get(peer, ()))
+            message = peer, sizes, self.rows, message_dtype or dtype
             self._channels[peer] = (
                 shared_memory.channel(*message) if shared_memory is not None else channel(*message, tag, torch_group)
             )
-            picked = plan.rows_of(plan.sent[peer])
-            on_device = isinstance(picked, list) and self.rows.device.type != "cpu"  # one copy instead of many
-            self._picked[peer] = torch.tensor(picked, device=device) if on_device else picked
-        self._in_flight, self._turn = False, 0
+        self._turns = dict.fromkeys(plan.peers, 0)
+        self._in_flight: dict[int, tuple[int, Places]] = {}
+        self._started = False
+        self.select(plan.routes())
 
-    def start(self) -> None:
-        """Send the local rows and prepare to receive the others; returns at once.
+    def select(self, routes: Routes) -> None:
+        """Exchange only these rows until further notice: those of a round."""
+        self._routes = routes
+
+    def start(self, k: int = 0) -> None:
+        """Send the local rows of iteration k and prepare to receive the others; returns at once.
 
         Raises:
             PeerLostError: a peer is lost; messages to and from the others are in flight all the same.
         """
-        assert not self._in_flight, "wait for an exchange before starting it again"
-        self._in_flight, self._turn, lost = True, 1 - self._turn, dict[int, str]()
-        for peer, channel in self._channels.items():
-            out = channel.out[self._turn]
-            self._pack(self._picked[peer], out)
+        assert not self._started, "wait for an exchange before starting it again"
+        self._started, lost = True, dict[int, str]()
+        for peer, (picked, placed) in self._routes.items():
+            turn = self._turns[peer] = 1 - self._turns[peer]
+            sent, received = count(picked), count(placed)
+            out = self._channels[peer].out[turn][:sent]
+            self._pack(picked, out)
+            self._in_flight[peer] = turn, placed
+            place = self.rows[placed] if isinstance(placed, slice) else None
             try:
-                channel.start(self._turn)
-                self.traffic.bytes_sent += out.numel() * out.element_size()
-                self.traffic.messages_sent += 1
+                self._channels[peer].start(turn, sent, received, place)
+                self.traffic.count(out)
             except (RuntimeError, OSError) as error:
                 lost[peer] = reason_of(error)
         if lost:
             raise PeerLostError(lost)
 
-    def _pack(self, picked: slice | list[int] | torch.Tensor, out: torch.Tensor) -> None:
-        if not isinstance(picked, list):
+    def _pack(self, picked: Places, out: torch.Tensor) -> None:
+        if isinstance(picked, slice) or self.rows.device.type != "cpu":
             out.copy_(self.rows[picked])
-            return
-        for place, row in enumerate(picked):
-            out[place].copy_(self.rows[row])
+        else:
+            for place, row in enumerate(picked):
+                out[place].copy_(self.rows[row])
 
     def wait(self) -> None:
         """Return when all rows have arrived.
@@ -139,12 +162,27 @@ class Exchange:
             PeerLostError: peers are lost; the rows of all others have arrived.
         """
         lost: dict[int, str] = {}
-        for peer, channel in self._channels.items():
+        for peer, (turn, placed) in self._in_flight.items():
             try:
                 with self.traffic.waiting(peer):
-                    channel.wait(self._turn)
+                    arrived = self._channels[peer].wait(turn)
+                if arrived is not None:
+                    self._unpack(placed, arrived)
             except (RuntimeError, OSError) as error:
                 lost[peer] = reason_of(error)
-        self._in_flight = False
+        self._in_flight.clear()
+        self._started = False
         if lost:
             raise PeerLostError(lost)
+
+    def _unpack(self, placed: Places, arrived: torch.Tensor) -> None:
+        if count(placed):
+            self.rows[placed] = arrived.to(self.rows.dtype)
+
+    def synchronize(self) -> None:
+        """Tell the neighbours what `memory` holds, after it was written; all processes call this together."""
+
+
+def count(places: Places) -> int:
+    """How many rows these are."""
+    return places.stop - places.start if isinstance(places, slice) else len(places)

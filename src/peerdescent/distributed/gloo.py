@@ -45,42 +45,72 @@ def gloo_interface(name: str | None) -> Iterator[None]:
 
 
 class GlooChannel:
-    """Messages over torch.distributed: `rows` rows to a peer, and those at `place` from it."""
+    """Messages over torch.distributed to and from one peer.
+
+    Args:
+        peer: its rank in the group.
+        sizes: the most rows that are ever sent to it and received from it.
+        rows: the array whose rows are exchanged.
+        message_dtype: the dtype of messages.
+        tag: of these messages.
+        torch_group: the group to send in.
+    """
 
     def __init__(
         self,
         peer: int,
-        rows: int,
-        place: torch.Tensor,
+        sizes: tuple[int, int],
+        rows: torch.Tensor,
         message_dtype: torch.dtype,
         tag: int,
         torch_group: dist.ProcessGroup | None = None,
     ) -> None:
-        self.out, self._into = self._buffers(rows, place, message_dtype)
-        self._place, self._peer, self._tag, self._group = place, global_rank(peer, torch_group), tag, torch_group
+        self._sizes, self._rows, self._dtype = sizes, rows, message_dtype
+        self._peer, self._tag, self._group = global_rank(peer, torch_group), tag, torch_group
+        self.out = self._send_buffers()
+        self._buffer: torch.Tensor | None = None
+        self._empty = rows.new_zeros(2, dtype=torch.uint8)
+        """For a direction without rows: gloo's messages are at least one byte long."""
         self._sent: list[dist.Work | None] = [None, None]  # keeps the work alive, since gloo does not
-        self._received: dist.Work | None = None
+        self._received: tuple[dist.Work, torch.Tensor | None] | None = None
 
-    def _buffers(
-        self, rows: int, place: torch.Tensor, message_dtype: torch.dtype
-    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
-        """Two send buffers, and where messages are received: in place unless they are converted."""
-        columns = place.shape[1]
-        out = torch.empty(rows, columns, dtype=message_dtype), torch.empty(rows, columns, dtype=message_dtype)
-        return out, place if message_dtype == place.dtype else torch.empty(len(place), columns, dtype=message_dtype)
+    def _send_buffers(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two send buffers, used in turn."""
+        return self._message_buffer(self._sizes[0]), self._message_buffer(self._sizes[0])
 
-    def start(self, turn: int) -> None:
+    def _message_buffer(self, rows: int) -> torch.Tensor:
+        return torch.empty(rows, self._rows.shape[1], dtype=self._dtype)
+
+    def _into(self, received: int, place: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Where a message is received, and the same again unless that is its place: in place where possible."""
+        if not received:
+            return self._empty[:1], None
+        if place is not None and self._receives_in_place:
+            return place, None
+        if self._buffer is None:
+            self._buffer = self._message_buffer(self._sizes[1])
+        return self._buffer[:received], self._buffer[:received]
+
+    @property
+    def _receives_in_place(self) -> bool:
+        return self._dtype == self._rows.dtype
+
+    def _from(self, turn: int, sent: int) -> torch.Tensor:
+        return self.out[turn][:sent] if sent else self._empty[1:]
+
+    def start(self, turn: int, sent: int, received: int, place: torch.Tensor | None) -> None:
         """Post the receive, then the send."""
-        self._received = _posted(dist.irecv(self._into, self._peer, self._group, self._tag))
-        self._sent[turn] = _posted(dist.isend(self.out[turn], self._peer, self._group, self._tag))
+        into, buffer = self._into(received, place)
+        self._received = _posted(dist.irecv(into, self._peer, self._group, self._tag)), buffer
+        self._sent[turn] = _posted(dist.isend(self._from(turn, sent), self._peer, self._group, self._tag))
 
-    def wait(self, turn: int) -> None:
-        """Return when the peer's rows are in place."""
-        received, self._received = self._received, None
-        if received is not None:
-            received.wait(WAIT_TIMEOUT)
-            if self._into is not self._place:
-                self._place.copy_(self._into)
+    def wait(self, turn: int) -> torch.Tensor | None:
+        """Return the peer's rows when they are here; None if they are in place."""
+        if self._received is None:
+            return None
+        (work, buffer), self._received = self._received, None
+        work.wait(WAIT_TIMEOUT)
+        return buffer
 
 
 def global_rank(rank: int, torch_group: dist.ProcessGroup | None) -> int:

@@ -10,6 +10,8 @@ from itertools import accumulate
 
 from peerdescent.errors import InputError
 
+Places = slice | list[int]
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -96,11 +98,27 @@ class ExchangePlan:
         """The processes to exchange rows with."""
         return tuple(sorted({*self.received, *self.sent}))
 
-    def rows_of(self, agents: tuple[int, ...]) -> slice | list[int]:
+    @cached_property
+    def _place(self) -> dict[int, int]:
+        return {agent: place for place, agent in enumerate(self.rows)}
+
+    def rows_of(self, agents: tuple[int, ...]) -> Places:
         """Where these agents' rows are: a slice if they are contiguous."""
-        places = [self.rows.index(agent) for agent in agents]
-        contiguous = places == list(range(places[0], places[0] + len(places)))
+        places = [self._place[agent] for agent in agents]
+        contiguous = places == list(range(places[0], places[0] + len(places))) if places else False
         return slice(places[0], places[-1] + 1) if contiguous else places
+
+    def routes(self, plan: ExchangePlan | None = None) -> Routes:
+        """Which of the rows held here travel in an exchange: those of this plan, or of another one with fewer rows."""
+        plan = plan or self
+        return {
+            peer: (self.rows_of(plan.sent.get(peer, ())), self.rows_of(plan.received.get(peer, ())))
+            for peer in plan.peers
+        }
+
+
+Routes = dict[int, tuple[Places, Places]]
+"""By peer: where the rows are that it is sent, and where those go that it sends."""
 
 
 def neighbour_plan(placement: Placement, process: int, pairs: Iterable[tuple[int, int]]) -> ExchangePlan:
@@ -109,21 +127,20 @@ def neighbour_plan(placement: Placement, process: int, pairs: Iterable[tuple[int
     Args:
         placement: which process hosts which agents.
         process: whose plan to make.
-        pairs: the edges, in any direction.
+        pairs: receivers and senders; both directions of an edge.
 
-    >>> plan = neighbour_plan(Placement(4, 2), 0, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> plan = neighbour_plan(Placement(4, 2), 0, [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (3, 0)])
     >>> plan.received, plan.sent, plan.rows
-    ({1: (2, 3)}, {1: (0, 1)}, (0, 1, 2, 3))
+    ({1: (2,)}, {1: (0, 1)}, (0, 1, 2))
     """
     own = placement.block(process)
     received: dict[int, set[int]] = {}
     sent: dict[int, set[int]] = {}
-    for one, other in pairs:
-        for here, there in ((one, other), (other, one)):
-            if here in own and there not in own:
-                peer = placement.owner(there)
-                received.setdefault(peer, set()).add(there)
-                sent.setdefault(peer, set()).add(here)
+    for receiver, sender in pairs:
+        if receiver in own and sender not in own:
+            received.setdefault(placement.owner(sender), set()).add(sender)
+        elif sender in own and receiver not in own:
+            sent.setdefault(placement.owner(receiver), set()).add(sender)
     return ExchangePlan(own, _in_order(received), _in_order(sent))
 
 

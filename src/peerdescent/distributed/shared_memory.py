@@ -58,9 +58,11 @@ class SharedMemory:
     rank: int
     interrupted: threading.Event
 
-    def channel(self, peer: int, rows: int, place: torch.Tensor, message_dtype: torch.dtype) -> SharedMemoryChannel:
-        """Messages to and from one peer: `rows` rows to it, and those at `place` from it."""
-        return SharedMemoryChannel(self, peer, rows, place, message_dtype)
+    def channel(
+        self, peer: int, sizes: tuple[int, int], rows: torch.Tensor, message_dtype: torch.dtype
+    ) -> SharedMemoryChannel:
+        """Messages to and from one peer, of at most so many rows each, as long as those of an array."""
+        return SharedMemoryChannel(self, peer, sizes, rows.shape[1], message_dtype)
 
     def buffer(self, sender: int, receiver: int, rows: int, columns: int, dtype: torch.dtype) -> SharedBuffer:
         """The buffer from one process to another."""
@@ -127,25 +129,32 @@ class SharedBuffer:
 
 
 class SharedMemoryChannel:
-    """Messages between this process and another one on this machine."""
+    """Messages between this process and another one on this machine; a notification alone is an empty message."""
 
     def __init__(
-        self, shared_memory: SharedMemory, peer: int, rows: int, place: torch.Tensor, message_dtype: torch.dtype
+        self, shared_memory: SharedMemory, peer: int, sizes: tuple[int, int], columns: int, message_dtype: torch.dtype
     ) -> None:
-        columns = place.shape[1]
-        self._outgoing = shared_memory.buffer(shared_memory.rank, peer, rows, columns, message_dtype)
-        self._incoming = shared_memory.buffer(peer, shared_memory.rank, len(place), columns, message_dtype)
-        self._interrupted, self._place = shared_memory.interrupted, place
-        self._received: Pair | None = None
+        sent, received = (max(1, size) for size in sizes)  # a file in memory cannot be empty
+        self._outgoing = shared_memory.buffer(shared_memory.rank, peer, sent, columns, message_dtype)
+        self._incoming = shared_memory.buffer(peer, shared_memory.rank, received, columns, message_dtype)
+        self._interrupted = shared_memory.interrupted
+        self._attached: Pair | None = None
+        self._expected: tuple[int, torch.Tensor | None] = 0, None
         self.out = self._outgoing.create()
 
-    def start(self, turn: int) -> None:
+    def start(self, turn: int, sent: int, received: int, place: torch.Tensor | None) -> None:
         """Notify the peer that out[turn] is there."""
+        self._expected = received, place
         self._outgoing.notify()
 
-    def wait(self, turn: int) -> None:
-        """Return when the peer's rows are in place."""
-        if self._received is None:
-            self._received = self._incoming.attach()
+    def wait(self, turn: int) -> torch.Tensor | None:
+        """Return the peer's rows when they are here; None if they are in place."""
+        if self._attached is None:
+            self._attached = self._incoming.attach()
         self._incoming.wait_for_notification(self._interrupted)
-        self._place.copy_(self._received[turn])
+        received, place = self._expected
+        arrived = self._attached[turn][:received]
+        if place is None:
+            return arrived
+        place.copy_(arrived)
+        return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from peerdescent.training.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from peerdescent.clock.model import NetworkModel
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,14 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(f'{label}: {len(found)}' for label, found in self.results.items())})"
+
+    def clock(self, network: str | os.PathLike[str] | NetworkModel) -> Comparison:
+        """The same comparison, with simulated seconds in a network in its metrics, table and figure."""
+        from peerdescent.clock.files import read
+
+        model = read(network)
+        runs = [replace(run, result=run.result.clock(model)) for run in self._runs]
+        return Comparison(runs, self._swept, self.title)
 
     def table(self) -> Table:
         """How each method ended; over several seeds, mean ± deviation, and how many diverged."""

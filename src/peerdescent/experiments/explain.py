@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,13 +11,20 @@ import torch
 
 from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.clock.files import read
+from peerdescent.clock.model import NetworkModel
+from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph, Graph
+from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
+from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
+from peerdescent.training.clocked import forecast_of
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
+from peerdescent.training.settings import Settings
 from peerdescent.training.train import plan_of
 
 DRAWN = 20
@@ -29,6 +37,7 @@ class GraphFacts:
 
     agents: int
     edges: int
+    """Of a sequence, of all its rounds together, as are degrees and diameter."""
     degrees: tuple[int, int]
     """The smallest and the largest."""
     diameter: int | None
@@ -51,7 +60,7 @@ class Traffic:
 
     vectors_per_edge: int
     dimension: int
-    communication_period: int
+    communication_period: int | str
     bytes_per_iteration: tuple[float, float]
     """By an agent with the fewest neighbours and by one with the most, averaged over the iterations."""
 
@@ -83,6 +92,8 @@ class Explanation:
     notes: list[str]
     memory: Estimate
     """What the run takes on one machine."""
+    forecast: Forecast | None = None
+    """Seconds per iteration in a network, if one was named."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -93,9 +104,16 @@ class Explanation:
 
 
 def explain(
-    problem: Problem | str, graph: object, algorithm: Algorithm | str, x0: torch.Tensor | None = None, **settings: Any
+    problem: Problem | str,
+    graph: object,
+    algorithm: Algorithm | str,
+    x0: torch.Tensor | None = None,
+    network: str | os.PathLike[str] | NetworkModel | None = None,
+    **settings: Any,
 ) -> Explanation:
     """What a call of `train` with the same arguments will meet; nothing is run.
+
+    With a network (a model, a TOML file, or a name such as "wan"), also how long an iteration takes there.
 
     >>> facts = explain("quadratic", "authors10", "dsgpa-f", laplacian="unit")
     >>> facts.stability.stable, facts.graph.agents
@@ -103,13 +121,17 @@ def explain(
     >>> facts.stability.condition
     'stable if and only if ρ(L) < 6.061; here ρ(L) = 5.175'
     """
-    return explain_plan(plan_of(problem, graph, algorithm, x0, **settings))
+    return explain_plan(plan_of(problem, graph, algorithm, x0, **settings), None if network is None else read(network))
 
 
-def explain_plan(plan: Plan) -> Explanation:
-    """What is known of a plan."""
+def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation:
+    """What is known of a plan, and of its time in a network."""
     s = plan.settings
-    ranges = predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.communication_period)
+    ranges = (
+        predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.periods)
+        if isinstance(plan.weights, MixingWeights)
+        else {}
+    )
     return Explanation(
         plan.name,
         _graph(plan),
@@ -119,18 +141,20 @@ def explain_plan(plan: Plan) -> Explanation:
         theorem1(plan),
         [*plan.weights.notes, *_not_judged(plan)],
         plan.memory(),
+        None if network is None else forecast_of(plan, network),
     )
 
 
 def _not_judged(plan: Plan) -> list[str]:
     """What the run adds to the method, of which stability, its ranges and Theorem 1 know nothing."""
     added = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added["global averages"] = plan.settings.average_every
     names = [name for name, value in added.items() if value]
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
 
 
 def _graph(plan: Plan) -> GraphFacts:
-    graph, ends = plan.graph, plan.weights.spectrum
+    graph, ends = plan.graph.union, plan.weights.spectrum
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
     return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap, ends.lambda2)
@@ -144,9 +168,15 @@ def _diameter(graph: Graph) -> int | None:
 
 def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
-    period, degrees = plan.settings.communication_period, plan.graph.degrees
-    few, many = (int(d) * plan.vectors_sent * plan.vector_bytes / period for d in (degrees.min(), degrees.max()))
+    period, degrees = plan.settings.communication_period, plan.graph.mean_degrees
+    each = (float(d) * plan.vectors_sent * plan.vector_bytes for d in (degrees.min(), degrees.max()))
+    few, many = (sent / period if isinstance(period, int) else sent * _share(plan.settings) for sent in each)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
+
+
+def _share(settings: Settings) -> float:
+    """The share of the iterations that exchange messages."""
+    return settings.periods.rounds_before(settings.iterations) / max(1, settings.iterations)
 
 
 def theorem1(plan: Plan) -> Theorem1:
@@ -161,8 +191,10 @@ def theorem1(plan: Plan) -> Theorem1:
         return Theorem1(not failing, failing, infeasible=str(error))
 
 
-def picture(graph: Graph) -> str:
+def picture(graph: AnyGraph) -> str:
     """The adjacency matrix as dots, agents numbered from 0; empty if there are too many.
+
+    A sequence has, instead of a dot, the first of the rounds 0 to 5 with this edge.
 
     >>> from peerdescent.graphs import path
     >>> print(picture(path(3)))
@@ -170,11 +202,22 @@ def picture(graph: Graph) -> str:
      0 · ● ·
      1 ● · ●
      2 · ● ·
+    >>> from peerdescent.graphs import parse
+    >>> print(picture(parse("onepeer-exp:4")))
+       0 1 2 3
+     0 · 0 1 ·
+     1 0 · · 1
+     2 1 · · 0
+     3 · 1 0 ·
     """
     if graph.n > DRAWN:
         return ""
     heads = " ".join(str(number % 10) for number in range(graph.n))
-    rows = [
-        f"{i:2} " + " ".join("●" if j in graph.neighbours(i) else "·" for j in range(graph.n)) for i in range(graph.n)
-    ]
+    marks = {
+        edge: "●" if isinstance(graph, Graph) else str(number)
+        for number, each in reversed(list(enumerate(frames(graph))))
+        for i, j in each.edges
+        for edge in ((i, j), (j, i))
+    }
+    rows = [f"{i:2} " + " ".join(marks.get((i, j), "·") for j in range(graph.n)) for i in range(graph.n)]
     return "\n".join([f"   {heads}", *rows])

@@ -128,6 +128,11 @@ _EXAMPLES: dict[str, Any] = {
     "ema": 0.999,
     "patience": 10,
     "monitor": "test_loss",
+    "average_every": 100,
+    "final_average": True,
+    "drop": "0.1",
+    "inactive": "0.1",
+    "consensus_step": 0.3,
 }
 """What is shown for settings that have no value by default."""
 

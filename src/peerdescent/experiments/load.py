@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 from peerdescent._util.validation import described
 from peerdescent.distributed.placement import Placement
@@ -13,7 +14,9 @@ from peerdescent.experiments.files import run_file
 from peerdescent.experiments.resolve import resolve
 from peerdescent.experiments.schema import from_keys
 from peerdescent.experiments.user_code import check_trust
+from peerdescent.mixing.global_average import AllRows
 from peerdescent.problems import Problem
+from peerdescent.runs.clock_file import with_clock
 from peerdescent.runs.contents import CHECKPOINTS, SUMMARY
 from peerdescent.runs.folder import read_experiment, read_metrics, read_summary
 from peerdescent.runs.metrics import Row
@@ -62,9 +65,11 @@ def load(path: str | os.PathLike[str], problem: Problem | None = None, trust: bo
     whole = (problem or plan.problem).to(device, dtype)
     end = _summary(folder)
     state, buffers = split_state(checkpoint.state)
+    if plan.settings.final_average and end and end.get("status") != "stopped":  # checkpoints are from before it
+        state |= plan.algorithm.global_average(SimpleNamespace(**state), AllRows())
     return Result(
-        state["x"].to(device),
-        read_metrics(folder),
+        state["x"].to(device).contiguous(),
+        with_clock(read_metrics(folder), folder),
         whole.subset(agents) if checkpoint.lost else whole,
         plan.graph.subset(agents) if checkpoint.lost else plan.graph,
         plan.algorithm,

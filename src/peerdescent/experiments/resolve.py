@@ -11,8 +11,8 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.experiments.schema import PROBLEM, Experiment
 from peerdescent.experiments.user_code import load_methods
-from peerdescent.graphs import Graph
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.graphs import AnyGraph
+from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.problems import Problem
 from peerdescent.training.plan import Plan, plain
 from peerdescent.training.settings import Settings
@@ -60,7 +60,7 @@ def make_algorithm(experiment: Experiment, name: str) -> Algorithm:
     return algorithms.make(name, experiment.powerball, **{**values, **own})
 
 
-def make_problem_of(experiment: Experiment, graph: Graph) -> Problem:
+def make_problem_of(experiment: Experiment, graph: AnyGraph) -> Problem:
     """The problem of an experiment, for the agents of its graph."""
     return problems.make(experiment.problem, graph.n, experiment.partition, **experiment.problem_options)
 
@@ -83,11 +83,11 @@ def _plan(
     experiment: Experiment,
     name: str,
     method: Algorithm,
-    graph: Graph,
+    graph: AnyGraph,
     settings: Settings,
     make_problem: Callable[[], Problem],
 ) -> Plan:
-    weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, method)
+    weights = make_weights(graph, settings.laplacian, settings.mixing, method)
     size = functools.partial(problems.size, experiment.problem, graph.n, **experiment.problem_options)
     dimension = functools.partial(
         problems.dimension, experiment.problem, graph.n, experiment.partition, **experiment.problem_options

@@ -234,7 +234,7 @@ def _draw(experiment: Experiment, outcomes: Mapping[str, Outcome], out: Path) ->
 def weighted_graph(experiment: Experiment, results: Sequence[Result | Plan]) -> WeightedGraph:
     """The graph with the spectrum of the methods' L; if that is matched to several methods, with that of I−W."""
     first = results[0]
-    if first.weights is None or (experiment.laplacian == MATCHED and len(results) > 1):
+    if first.graph.period != 1 or first.weights is None or (experiment.laplacian == MATCHED and len(results) > 1):
         return WeightedGraph.build(first.graph, experiment.laplacian, experiment.mixing)
     return WeightedGraph(first.graph, first.weights.spectrum, experiment.laplacian)
 

@@ -1,4 +1,4 @@
-"""Communication graphs: topologies, Laplacians, mixing matrices and their spectra.
+"""Communication graphs: topologies, graphs over time, Laplacians, mixing matrices and their spectra.
 
 >>> from peerdescent import graphs
 >>> ring = graphs.parse("ring:10")
@@ -6,11 +6,15 @@
 4.0
 """
 
+from peerdescent.graphs.base_graphs import base_graph
+from peerdescent.graphs.budgeted_matchings import matcha
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.files import from_file
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.matrices import LAPLACIANS, MIXINGS, laplacian, mixing
 from peerdescent.graphs.own_matrices import from_matrix
+from peerdescent.graphs.own_sequences import sequence
+from peerdescent.graphs.random_sequences import active_edges, equidyn, matching
 from peerdescent.graphs.random_topologies import (
     barabasi_albert,
     erdos_renyi,
@@ -18,7 +22,10 @@ from peerdescent.graphs.random_topologies import (
     regular,
     watts_strogatz,
 )
-from peerdescent.graphs.spec import TOPOLOGIES, Topology, as_graph, parse
+from peerdescent.graphs.sequence import AnyGraph, GraphSequence, as_static
+from peerdescent.graphs.sequence_files import from_rounds, from_sequence_file
+from peerdescent.graphs.sequence_topologies import one_peer_exponential
+from peerdescent.graphs.spec import TOPOLOGIES, Topology, as_graph, parse, subset
 from peerdescent.graphs.spectra import Spectrum, spectrum
 from peerdescent.graphs.topologies import (
     authors10,
@@ -36,30 +43,43 @@ __all__ = [
     "LAPLACIANS",
     "MIXINGS",
     "TOPOLOGIES",
+    "AnyGraph",
     "Graph",
+    "GraphSequence",
     "Spectrum",
     "Topology",
+    "active_edges",
     "as_graph",
+    "as_static",
     "authors10",
     "barabasi_albert",
+    "base_graph",
     "complete",
+    "equidyn",
     "erdos_renyi",
     "exponential",
     "from_edge_list",
     "from_file",
     "from_matrix",
     "from_networkx",
+    "from_rounds",
+    "from_sequence_file",
     "geometric",
     "grid",
     "hypercube",
     "laplacian",
+    "matcha",
+    "matching",
     "mixing",
+    "one_peer_exponential",
     "parse",
     "path",
     "regular",
     "ring",
+    "sequence",
     "spectrum",
     "star",
+    "subset",
     "torus",
     "watts_strogatz",
 ]

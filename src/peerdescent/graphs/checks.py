@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import SupportsFloat
 
-from peerdescent._util.validation import described
+import numpy as np
+from numpy.typing import NDArray
+
+from peerdescent._util.validation import check_integer, described
 from peerdescent.errors import InputError
 
 MOST_EDGES = 5_000_000  # about a gigabyte of tuples; a larger number is most likely a typing error
@@ -36,3 +40,15 @@ def size(topology: str, n: int, edges: float) -> None:
     """
     if max(n, edges) > MOST_EDGES:
         raise InputError(f"graph {topology}: that is more than {MOST_EDGES:,} agents or edges; choose smaller numbers.")
+
+
+def agents(given: Iterable[int], n: int) -> NDArray[np.int64]:
+    """The numbers of some of n agents in increasing order, each once.
+
+    >>> agents([3, 0, 3], 4).tolist()
+    [0, 3]
+    """
+    try:
+        return np.unique([check_integer("an agent", agent, 0, n) for agent in given]).astype(np.int64)
+    except TypeError:
+        raise InputError(f"agents is {described(given)}: expected the numbers of some agents.") from None

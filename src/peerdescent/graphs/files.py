@@ -37,7 +37,7 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"edge file: expected a path, not {described(path)}.")
     name = str(os.fspath(path))
-    text = _read(name)
+    text = read_text(name, "edge file", "lines 'i j' or 'i j weight', or a matrix")
     if _is_matrix(text):
         matrix = matrix_of(text, name, "the matrix")
         return from_matrix(matrix, f"the matrix of {name!r}", spec=f"file:{name}")
@@ -80,13 +80,14 @@ def _from_lines(text: str, name: str) -> Graph:
         raise InputError(f"edge file {name!r}: {error}") from None
 
 
-def _read(name: str) -> str:
+def read_text(name: str, what: str, content: str) -> str:
+    """The text of a file that describes a graph; InputError names `what` it is and the `content` expected."""
     try:
-        text = read_file(Path(os.path.expanduser(name)), "edge file", MOST_BYTES).decode("utf-8-sig")
+        text = read_file(Path(os.path.expanduser(name)), what, MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise InputError(f"the edge file {name!r} is not text; give a file with lines 'i j' or 'i j weight'.")
+        raise InputError(f"the {what} {name!r} is not text; give a file with {content}.")
     return text
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import networkx as nx
 import numpy as np
@@ -28,13 +28,15 @@ class Graph:
     """A connected undirected graph of agents 0, …, n−1.
 
     Edges may have any order and direction; they are stored sorted, as (i, j) with i < j. Two graphs are equal if
-    they have the same agents, edges and weights, whatever their `spec`.
+    they have the same agents, edges and weights, whatever their `spec`. A graph is also the sequence that has it in
+    every round, so it has the members of `GraphSequence`: `period`, `graph`, `union` and so on.
 
     Args:
         n: number of agents; a single agent without edges is valid.
         edges: pairs of agents, each pair once.
         weights: one positive number per edge, in the order of `edges`, or None.
         spec: the short text for `parse` that names the topology, or "".
+        connected: whether to refuse several parts; a round of a sequence may have them.
 
     >>> square = Graph(4, ((0, 1), (1, 2), (3, 2), (3, 0)))
     >>> square.edges
@@ -47,6 +49,10 @@ class Graph:
     edges: tuple[Edge, ...]
     weights: tuple[float, ...] | None = None
     spec: str = field(default="", compare=False)
+    connected: bool = field(default=True, compare=False)
+
+    period: ClassVar[int] = 1
+    weighted_rounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         n = check_integer("the number of agents", self.n, 1, checks.MOST_EDGES + 1)
@@ -63,18 +69,24 @@ class Graph:
         object.__setattr__(self, "edges", tuple(zip(*pairs.T.tolist(), strict=True)))
         object.__setattr__(self, "weights", None if weights is None else tuple(weights[e] for e in order))
         self.__dict__["pairs"] = pairs  # the cached property, filled
-        self._check_connected()
+        if self.connected:
+            self._check_connected()
 
     @classmethod
     def from_pairs(
-        cls, n: int, pairs: NDArray[np.integer], weights: Iterable[float] | None = None, spec: str = ""
+        cls,
+        n: int,
+        pairs: NDArray[np.integer],
+        weights: Iterable[float] | None = None,
+        spec: str = "",
+        connected: bool = True,
     ) -> Graph:
         """The same from an integer array of shape (edges, 2), which is checked much faster than a tuple.
 
         >>> Graph.from_pairs(3, np.array([[0, 1], [2, 1]])).edges
         ((0, 1), (1, 2))
         """
-        return cls(n, cast("tuple[Edge, ...]", pairs), None if weights is None else tuple(weights), spec)
+        return cls(n, cast("tuple[Edge, ...]", pairs), None if weights is None else tuple(weights), spec, connected)
 
     def _check_connected(self) -> None:
         i, j = self.pairs.T
@@ -129,18 +141,43 @@ class Graph:
         return tuple(self._adjacency.indices[start:stop].tolist())
 
     def subset(self, agents: Iterable[int]) -> Graph:
-        """The graph of some of the agents, renumbered in order; InputError if it is not connected.
+        """The graph of some of the agents, renumbered in order; InputError if it must be connected and is not.
 
         >>> Graph(4, ((0, 1), (1, 2), (2, 3), (0, 3))).subset([0, 2, 3]).edges
         ((0, 2), (1, 2))
         """
-        try:
-            chosen = np.unique([check_integer("an agent", agent, 0, self.n) for agent in agents]).astype(np.int64)
-        except TypeError:
-            raise InputError(f"agents is {described(agents)}: expected the numbers of some agents.") from None
+        chosen = checks.agents(agents, self.n)
         kept = np.isin(self.pairs, chosen).all(axis=1)
         weights = None if self.weights is None else np.array(self.weights)[kept].tolist()
-        return Graph.from_pairs(len(chosen), np.searchsorted(chosen, self.pairs[kept]), weights)
+        return Graph.from_pairs(len(chosen), np.searchsorted(chosen, self.pairs[kept]), weights, "", self.connected)
+
+    def graph(self, round: int) -> Graph:
+        """The graph of a round: itself.
+
+        >>> square = Graph(4, ((0, 1), (1, 2), (2, 3), (0, 3)))
+        >>> square.graph(7) is square.union is square, square.period, square.edges_before(7)
+        (True, 1, 28)
+        """
+        return self
+
+    def edges_before(self, round: int) -> int:
+        """The number of edges of all earlier rounds."""
+        return round * len(self.edges)
+
+    @property
+    def union(self) -> Graph:
+        """Every edge that a round may have."""
+        return self
+
+    @property
+    def mean_edges(self) -> float:
+        """The number of edges of a round."""
+        return len(self.edges)
+
+    @property
+    def mean_degrees(self) -> NDArray[np.float64]:
+        """The number of neighbours of each agent in a round."""
+        return self.degrees.astype(np.float64)
 
     def diameter(self) -> int:
         """The largest distance between two agents, in hops.
@@ -148,6 +185,8 @@ class Graph:
         >>> Graph(3, ((0, 1), (1, 2))).diameter()
         2
         """
+        if not self.connected:
+            raise InputError(f"{self} may have several parts and then no diameter; ask the union of the rounds.")
         if self.n > 1 and self.degrees.max() <= 2:  # a path or a ring
             return self.n - 1 if len(self.edges) < self.n else self.n // 2
         longest = 0
@@ -169,16 +208,19 @@ class Graph:
     def text(self) -> str:
         """A text that `parse` turns into an equal graph: the spec, or the edges if no spec describes this graph.
 
-        The spec of an edge-list file is not used, since it depends on a path.
+        The spec of an edge-list file is not used, since it depends on a path. Several parts are no graph for `parse`;
+        they are described as the only round of a sequence.
 
         >>> Graph(3, ((0, 1), (1, 2)), (1.0, 0.5)).text
         'edges:0-1=1.0,1-2=0.5'
         >>> Graph(1, ()).text
         'path:1'
         """
-        from peerdescent.graphs.edge_lists import text_of
+        from peerdescent.graphs.edge_lists import edges_text, text_of
         from peerdescent.graphs.spec import parse
 
+        if not self.connected:
+            return f"rounds:{self.n}:{edges_text(self)}"
         try:
             if self.spec and not self.spec.startswith("file:") and parse(self.spec) == self:
                 return self.spec

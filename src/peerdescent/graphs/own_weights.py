@@ -154,7 +154,10 @@ def check_eigenvalues(laplacian: csr_array, name: Name) -> None:
 def _parse(kind: str) -> _Edges:
     """The edges of a text, sorted."""
     listed = kind.removeprefix(EDGES)
-    found = list(split_edges(listed, "weights")) if listed else []
+    try:
+        found = list(split_edges(listed)) if listed else []
+    except InputError as error:
+        raise InputError(f"weights: {error}") from None
     pairs = np.array([(min(i, j), max(i, j)) for i, j, _ in found], dtype=np.int64).reshape(-1, 2)
     weights = np.array([_weight(text) for _, _, text in found], dtype=np.float64)
     if len(loops := np.flatnonzero(pairs[:, 0] == pairs[:, 1])):

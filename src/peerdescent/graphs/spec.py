@@ -12,13 +12,20 @@ import networkx as nx
 
 from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
-from peerdescent.graphs import files, topologies
+from peerdescent.graphs import files, sequence_files, topologies
+from peerdescent.graphs import random_sequences as changing
 from peerdescent.graphs import random_topologies as drawn
+from peerdescent.graphs import sequence_topologies as timed
+from peerdescent.graphs.base_graphs import base_graph
+from peerdescent.graphs.budgeted_matchings import matcha
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.own_matrices import from_matrix, is_matrix
+from peerdescent.graphs.sequence import AnyGraph, GraphSequence, as_static
 
 _INTEGER = re.compile(r"[0-9]{1,18}")
+SEQUENCE, PYTHON = "sequence", "python"
+"""What the texts of a file of graphs and of a Python function start with."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +33,14 @@ class Topology:
     """An entry of `TOPOLOGIES`.
 
     Args:
-        make: the function that returns the graph.
-        form: the form of the text, with numbers in capitals: `er:N:P`.
+        make: the function that returns the graph or the sequence.
+        form: the form of the text, with numbers in capitals: `er:N:P`; SPEC is the text of another graph.
         summary: one line about it.
         seeded: whether the text may end in `:seed=S`.
         verbatim: whether `make` takes everything after the first colon as one text.
     """
 
-    make: Callable[..., Graph]
+    make: Callable[..., AnyGraph]
     form: str
     summary: str
     seeded: bool = False
@@ -43,6 +50,21 @@ class Topology:
     def usage(self) -> str:
         """How to write it, e.g. `er:N:P[:seed=S]`."""
         return self.form + "[:seed=S]" * self.seeded
+
+
+def subset(text: str) -> AnyGraph:
+    """The graph of some agents `I,J,…:SPEC`, as it is left after a loss of the others.
+
+    >>> subset("0,1,3:onepeer-exp:4").n
+    3
+    """
+    agents, _, spec = text.partition(":")
+    numbers = [number.strip() for number in agents.split(",")]
+    if not spec or not all(map(_INTEGER.fullmatch, numbers)):
+        raise InputError(f"graph subset: expected I,J,…:SPEC, such as 0,1,3:ring:5, not {text[:60]!r}.")
+    if spec.partition(":")[0] == "subset":
+        raise InputError("graph subset: a subset of a subset; name the agents of the whole graph.")
+    return parse(spec).subset(map(int, numbers))
 
 
 _ENTRIES = (
@@ -60,15 +82,24 @@ _ENTRIES = (
     Topology(drawn.watts_strogatz, "ws:N:K:P", "small world: K nearest on a ring, rewired with probability P", True),
     Topology(drawn.barabasi_albert, "ba:N:M", "scale-free: each new agent connects to M earlier ones", True),
     Topology(topologies.authors10, "authors10", "the ten-agent graph of the DSGPA authors' public code"),
+    Topology(timed.one_peer_exponential, "onepeer-exp:N", "N = 2^m, agent i talks to i xor 2^(r mod m) in round r"),
+    Topology(base_graph, "base:N:K", "Base-(K+1): at most K neighbours, a period averages exactly, any N"),
+    Topology(changing.equidyn, "equidyn:N", "one-peer undirected EquiDyn: pairs i, i+u with one random u", True),
+    Topology(changing.matching, "matching:N", "a random perfect matching in every round", True),
+    Topology(matcha, "matcha:SPEC:BUDGET", "matchings of a graph, active at random within a budget", True),
+    Topology(changing.active_edges, "active-edges:SPEC:P", "each edge of a graph active with probability P", True),
     Topology(from_edge_list, "edges:I-J,…", "these edges, agents from 0; with weights edges:I-J=W,…", verbatim=True),
     Topology(files.from_file, "file:PATH", "file with lines 'i j' or 'i j weight', or with a matrix", verbatim=True),
+    Topology(sequence_files.from_rounds, "rounds:N:I-J,…/I-J,…", "the edges of each round, repeated", verbatim=True),
+    Topology(sequence_files.from_sequence_file, "sequence:PATH", "file of graphs, one round per line", verbatim=True),
+    Topology(subset, "subset:I,J,…:SPEC", "some agents of another graph, numbered from 0", verbatim=True),
 )
 
 TOPOLOGIES: Mapping[str, Topology] = MappingProxyType({entry.form.partition(":")[0]: entry for entry in _ENTRIES})
 
 
-def parse(spec: str) -> Graph:
-    """Return the graph that a text describes; `TOPOLOGIES` lists the forms.
+def parse(spec: str) -> AnyGraph:
+    """Return the graph or the graph sequence that a text describes; `TOPOLOGIES` lists the forms.
 
     >>> parse("grid:2:3").n
     6
@@ -78,6 +109,8 @@ def parse(spec: str) -> Graph:
     if not isinstance(spec, str):
         raise InputError(f"a graph must be a text such as 'ring:10', not {described(spec)}.")
     name, _, rest = spec.strip().partition(":")
+    if name == PYTHON:
+        raise InputError(f"graph {spec[:80]!r} is a Python function; pass graphs.sequence(function, n) from Python.")
     if name not in TOPOLOGIES:
         raise InputError(_unknown(spec, name))
     topology = TOPOLOGIES[name]
@@ -90,19 +123,22 @@ def parse(spec: str) -> Graph:
     if parts and parts[-1].startswith("seed="):
         options["seed"] = _seed(spec, topology, parts.pop())
     labels = topology.form.split(":")[1:]
+    if labels[:1] == ["SPEC"] and len(parts) > len(labels):  # the text of another graph, which may have colons
+        inner = len(parts) - len(labels) + 1
+        parts[:inner] = [":".join(parts[:inner])]
     if len(parts) != len(labels):
         raise InputError(f"graph {spec!r}: wrong number of parts; {_write(topology)}")
-    numbers = [_number(spec, topology, label, text) for label, text in zip(labels, parts, strict=True)]
-    return topology.make(*numbers, **options)
+    values = [_value(spec, topology, label, text) for label, text in zip(labels, parts, strict=True)]
+    return topology.make(*values, **options)
 
 
-def as_graph(graph: object) -> Graph:
-    """Return a `Graph` from a `Graph`, a networkx graph, a matrix as `from_matrix` takes it, or a text for `parse`.
+def as_graph(graph: object) -> AnyGraph:
+    """Return a graph or a sequence from one, a networkx graph, a matrix for `from_matrix` or a text for `parse`.
 
     >>> as_graph("ring:3") == as_graph(as_graph("complete:3"))
     True
     """
-    if isinstance(graph, Graph):
+    if isinstance(graph, Graph | GraphSequence):
         return graph
     if isinstance(graph, str):
         return parse(graph)
@@ -137,10 +173,30 @@ def _seed(spec: str, topology: Topology, part: str) -> int:
     return int(text)
 
 
-def _number(spec: str, topology: Topology, label: str, text: str) -> Any:
+def _value(spec: str, topology: Topology, label: str, text: str) -> Any:
+    if label == "SPEC":
+        return _inner(spec, topology, text)
     if _INTEGER.fullmatch(text):
         return int(text)
     try:
         return float(text)
     except ValueError:
         raise InputError(f"graph {spec!r}: {label} must be a number, not {text!r}; {_write(topology)}") from None
+
+
+def _inner(spec: str, topology: Topology, text: str) -> Graph:
+    """The graph that a sequence is made of; it is static, so texts nest no deeper."""
+    name = topology.form.partition(":")[0]
+    try:
+        return static(text, f"graph {name}")
+    except InputError as error:
+        reason = str(error).rstrip(".")
+        raise InputError(f"graph {spec!r}: {reason}; write the whole as {topology.usage}.") from None
+
+
+def static(spec: str, what: str) -> Graph:
+    """The static graph of a text in `what` is made of such graphs; texts that hold others are not even read."""
+    name = spec.partition(":")[0]
+    if name in TOPOLOGIES and (name in (SEQUENCE, "subset") or ":SPEC" in TOPOLOGIES[name].form):
+        raise InputError(f"{what} is made of static graphs such as ring:10, and {spec[:60]!r} is none.")
+    return as_static(parse(spec), what)

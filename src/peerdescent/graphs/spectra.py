@@ -51,6 +51,15 @@ class Spectrum:
         lambda_min, lambda2 = (1 + self.lambda_min) / 2, (1 + self.lambda2) / 2
         return Spectrum(self.rho, self.rho2, lambda_min, lambda2, gap=1 - max(abs(lambda2), abs(lambda_min)))
 
+    def scaled(self, c: float) -> Spectrum:
+        """The eigenvalues of c·L and of I − c(I−W).
+
+        >>> Spectrum(rho=4.0, rho2=2.0, lambda_min=-0.5, lambda2=0.0, gap=0.5).scaled(0.5)
+        Spectrum(rho=2.0, rho2=1.0, lambda_min=0.25, lambda2=0.5, gap=0.5)
+        """
+        lambda_min, lambda2 = 1 - c * (1 - self.lambda_min), 1 - c * (1 - self.lambda2)
+        return Spectrum(self.rho * c, self.rho2 * c, lambda_min, lambda2, gap=1 - max(abs(lambda2), abs(lambda_min)))
+
 
 def spectrum(laplacian: csr_array, mixing: csr_array) -> Spectrum:
     """Compute the extreme eigenvalues of L and W of one connected graph.

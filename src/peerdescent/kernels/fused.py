@@ -35,21 +35,28 @@ class CompiledUpdate:
         self.algorithm, self.state, self._threads = algorithm, state, threads
         self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
         point, outputs = record(algorithm, tuple(state), network.local, network.rounded)
-        self._schedule = plan_step(point, outputs, tuple(state), isinstance(network, BlockNetwork))
-        self._exchanges: dict[str, Exchange] = {}
+        self._schedule = plan_step(
+            point, outputs, tuple(state), isinstance(network, BlockNetwork), bool(network.filters)
+        )
+        self._network, self._exchanges = network, dict[str, Exchange]()
         arrays = {**state, GRADIENT: self.gradient}
         if not isinstance(point, Array):
             arrays[POINT] = torch.empty_like(state["x"])
         for message in self._schedule.messages:
             assert isinstance(network, BlockNetwork)
-            exchange = self._exchanges[message.array] = network.exchange(state["x"], message.all_agents)
+            exchange = network.exchange(state["x"], message.all_agents, message.number)
+            self._exchanges[message.array] = exchange
             if message.array in arrays:
                 exchange.own.copy_(arrays[message.array])
             arrays[message.array] = exchange.own  # with the rows of other processes before and after it
         state.update({name: arrays[name] for name in state})
         self._point = arrays[point.name if isinstance(point, Array) else POINT]
         self._kernels = {
-            message.array: self._kernel({message.array: message.source}, arrays, network)
+            message.array: self._kernel(
+                {message.array: message.source},
+                {**arrays, message.array: self._exchanges[message.array].outgoing},
+                network,
+            )
             for message in self._schedule.messages
             if message.source is not None
         }
@@ -72,7 +79,8 @@ class CompiledUpdate:
 
     def begin(self, k: int) -> torch.Tensor:
         """Compute the point, unless it is x itself, and send every message that is ready."""
-        self._numbers = self.algorithm.hyperparameters(k)
+        self._network.begin(k)
+        self._k, self._numbers = k, self.algorithm.hyperparameters(k)
         self._dispatch(self._schedule.for_point)
         if POINT in self._kernels:
             self._await(tuple(self._in_flight))
@@ -94,6 +102,11 @@ class CompiledUpdate:
         """Await the messages in flight."""
         self._await(tuple(self._in_flight))
 
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        messages = self._schedule.messages
+        return {m.number: self._exchanges[m.array] for m in messages if not m.all_agents}
+
     def _dispatch(self, messages: tuple[Message, ...]) -> None:
         """Compute each message in its buffer and send it, as soon as the messages that it needs have arrived."""
         for message in messages:
@@ -101,7 +114,7 @@ class CompiledUpdate:
             if message.source is not None:
                 self._kernels[message.array](self._numbers)
             self._in_flight.add(message.array)
-            self._exchanges[message.array].start()
+            self._exchanges[message.array].start(self._k)
 
     def _await(self, arrays: tuple[str, ...]) -> None:
         for array in arrays:

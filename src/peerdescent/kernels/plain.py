@@ -9,8 +9,10 @@ import torch
 from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, Step
 from peerdescent.algorithms.state import State
+from peerdescent.distributed.exchange import Exchange
 from peerdescent.errors import InputError
-from peerdescent.mixing.network import MemoryNetwork
+from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
+from peerdescent.tracing.recording import vectors_sent
 from peerdescent.tracing.step import finish_step, start_step
 
 
@@ -32,7 +34,7 @@ class PlainUpdate:
 
     def begin(self, k: int) -> torch.Tensor:
         """Run the step up to its `yield`."""
-        self.network.begin()
+        self.network.begin(k)
         self._numbers = SimpleNamespace(**self.algorithm.hyperparameters(k))
         self._step, point = start_step(
             self.algorithm, SimpleNamespace(**self.state), self.network, self._numbers, self.network.local
@@ -65,3 +67,10 @@ class PlainUpdate:
 
     def wait(self) -> None:
         """No messages are ever in flight."""
+
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        network = self.network
+        if not isinstance(network, BlockNetwork) or network.local:
+            return {}
+        return dict(enumerate(network.prepare(self.state["x"], vectors_sent(self.algorithm))))

@@ -12,11 +12,13 @@ import torch
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
+from peerdescent.distributed.exchange import Exchange
 from peerdescent.errors import InputError
 from peerdescent.kernels.compiler import CompilerError
 from peerdescent.kernels.fused import CompiledUpdate
 from peerdescent.kernels.plain import PlainUpdate
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
+from peerdescent.mixing.periods import Period, Periods
 from peerdescent.tracing.recording import RecordingError
 
 KERNELS = ("auto", "compiled", "torch", "plain")
@@ -46,6 +48,25 @@ class Update(Protocol):
         """Await the messages in flight."""
         ...
 
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        ...
+
+
+def is_message_memory(name: str) -> bool:
+    """Whether an array of the state belongs to the messages, not to the method.
+
+    >>> is_message_memory("message0.copy"), is_message_memory("v")
+    (True, False)
+    """
+    return name.startswith("message") and "." in name
+
+
+def synchronize_messages(update: Update) -> None:
+    """After the state was written from outside: neighbours learn what they must know of it; all processes call this."""
+    for exchange in update.exchanges().values():
+        exchange.synchronize()
+
 
 def make_update(
     algorithm: Algorithm,
@@ -53,24 +74,39 @@ def make_update(
     network: MemoryNetwork,
     kernel: str = "auto",
     threads: int = 1,
-    communication_period: int = 1,
+    communication_period: Period = 1,
 ) -> Update:
     """The fastest update that works here, or the requested one; its `description` says which.
 
-    With `communication_period` = m, messages are sent only in iterations m−1, 2m−1, …; the others are local.
+    With `communication_period` = m, messages are sent only in iterations m−1, 2m−1, …; the others are local. It may
+    be a schedule of periods.
     Arrays that are exchanged between processes move to the exchange's buffers: use the update's `state`.
     """
     if kernel not in KERNELS:
         raise InputError(f"kernel = {kernel!r}: expected one of {', '.join(KERNELS)}.")
     gradient = torch.zeros_like(state["x"])
+    saved = {name: state.pop(name) for name in list(state) if is_message_memory(name)}
     exchanging = _make_one(algorithm, state, gradient, network, kernel, threads)
-    if communication_period == 1:
+    if network.filters:
+        _add_memory(exchanging, saved)
+    periods = Periods.parse(communication_period)
+    if periods.always:
         return exchanging
+    local_state = {name: rows for name, rows in exchanging.state.items() if not is_message_memory(name)}
     return PeriodicUpdate(
         exchanging,
-        _make_one(algorithm, state, gradient, network.without_messages(), kernel, threads),
-        communication_period,
+        _make_one(algorithm, local_state, gradient, network.without_messages(), kernel, threads),
+        periods,
     )
+
+
+def _add_memory(update: Update, saved: State) -> None:
+    """Make what messages keep from one iteration to the next a part of the state."""
+    for number, exchange in update.exchanges().items():
+        for name, rows in exchange.memory.items():
+            update.state[f"message{number}.{name}"] = rows
+    for name, rows in saved.items():
+        update.state[name].copy_(rows)
 
 
 def _make_one(
@@ -133,13 +169,13 @@ def _on_any_rank(network: MemoryNetwork, reason: str) -> str:
 class PeriodicUpdate:
     """Two updates of one state: one that exchanges messages, and one for the local iterations in between."""
 
-    def __init__(self, exchanging: Update, local: Update, communication_period: int) -> None:
+    def __init__(self, exchanging: Update, local: Update, periods: Periods) -> None:
         self.state, self.gradient, self.description = exchanging.state, exchanging.gradient, exchanging.description
-        self._exchanging, self._local, self._period = exchanging, local, communication_period
+        self._exchanging, self._local, self._periods = exchanging, local, periods
         self.algorithm = exchanging.algorithm
 
     def _for(self, k: int) -> Update:
-        return self._exchanging if (k + 1) % self._period == 0 else self._local
+        return self._exchanging if self._periods.exchanges(k) else self._local
 
     def begin(self, k: int) -> torch.Tensor:
         """Start iteration k."""
@@ -158,3 +194,7 @@ class PeriodicUpdate:
     def wait(self) -> None:
         """Await the messages in flight."""
         self._exchanging.wait()
+
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        return self._exchanging.exchanges()

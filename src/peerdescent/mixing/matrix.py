@@ -53,6 +53,25 @@ class Matrix:
         return self._operator @ (a - a[:1])
 
 
+class CurrentMatrix:
+    """The matrix of the current round, at one address for compiled kernels."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self.struct = MatrixStruct()
+        self._matrix: Matrix | None = None
+        self.select(matrix)
+
+    def select(self, matrix: Matrix) -> None:
+        """Use this matrix from now on."""
+        if matrix is not self._matrix:
+            self._matrix = matrix
+            ctypes.pointer(self.struct)[0] = matrix.struct
+
+    def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
+        assert self._matrix is not None
+        return self._matrix @ a
+
+
 class AllAgents:
     """All agents' rows, as compiled kernels read them for the mean: numbered from the first local row."""
 

@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
-import scipy.sparse
 import torch
 
 from peerdescent.distributed.device_transport import BatchedExchange, DirectBuffers, StagedChannel
 from peerdescent.distributed.exchange import Exchange, Traffic
 from peerdescent.distributed.gloo import GlooChannel
-from peerdescent.distributed.placement import ExchangePlan, Placement, all_agents_plan, neighbour_plan
+from peerdescent.distributed.placement import ExchangePlan, Placement, Routes, all_agents_plan, neighbour_plan
 from peerdescent.distributed.process_group import ProcessGroup
-from peerdescent.mixing.matrix import AllAgents, Matrix
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.matrix import AllAgents, CurrentMatrix, Matrix
+from peerdescent.mixing.rounds import PerRound, Rounds
+
+MakeExchange = Callable[[int, torch.dtype], Exchange]
+"""Makes an exchange of rows with so many columns of a dtype."""
+
+
+class MessageFilter(Protocol):
+    """What neighbours read in place of an array that is sent: compressed, noisy, delayed."""
+
+    def exchange(self, make: MakeExchange, like: torch.Tensor, number: int) -> Exchange:
+        """An exchange whose `outgoing` and `own` rows differ.
+
+        Args:
+            make: makes the exchange that carries its messages.
+            like: rows of the agents hosted here, as the step sends them.
+            number: which of the step's messages it is, in the order in which the step asks for them.
+        """
+        ...
 
 
 @dataclass
 class MemoryNetwork:
     """All agents in one process: a message is a row of the same matrix."""
 
-    laplacian_matrix: Matrix
-    disagreement_matrix: Matrix
+    laplacian_matrix: CurrentMatrix
+    disagreement_matrix: CurrentMatrix
     all_agents: AllAgents
+    matrices: PerRound[tuple[Matrix, Matrix]]
+    """L and I−W of a round."""
+    rounds_before: Callable[[int], int]
+    """The number of exchanges before an iteration."""
     rounded: bool = False
     """Messages are sent as bfloat16; an agent compares what it receives with the rounded values it sends, so that
     sums stay zero."""
     local: bool = False
     """No messages are sent: L = 0 and W = I."""
+    filters: Sequence[MessageFilter] = ()
+    """What happens to messages on their way."""
 
     def without_messages(self) -> MemoryNetwork:
         """The same agents without messages: L = 0 and W = I."""
         return replace(self, local=True)
 
-    def begin(self) -> None:
-        """Start a new iteration."""
+    def begin(self, k: int) -> None:
+        """Start iteration k: use the matrices of its round."""
+        if not self.local:
+            laplacian, disagreement = self.matrices(self.rounds_before(k))
+            self.laplacian_matrix.select(laplacian)
+            self.disagreement_matrix.select(disagreement)
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         """L·a."""
@@ -74,6 +101,9 @@ class BlockNetwork(MemoryNetwork):
 
     group: ProcessGroup = field(kw_only=True)
     neighbours: ExchangePlan = field(kw_only=True)
+    """The rows that are exchanged in any round."""
+    routes: PerRound[Routes] = field(kw_only=True)
+    """The rows that are exchanged in a round."""
     others: ExchangePlan = field(kw_only=True)
     """The plan for the mean, which needs the rows of all agents."""
     traffic: Traffic = field(kw_only=True)
@@ -82,37 +112,70 @@ class BlockNetwork(MemoryNetwork):
     """How rows travel: as the device and the backend ask for, or, for tests, as devices do on the CPU."""
 
     def __post_init__(self) -> None:
-        self._exchanges: list[Exchange] = []
+        self._made: list[Exchange] = []
+        self._eager: dict[bool, list[Exchange]] = {False: [], True: []}
         self._done: dict[tuple[int, bool], tuple[torch.Tensor, torch.Tensor]] = {}
+        self._k = 0
 
-    def exchange(self, like: torch.Tensor, all_agents: bool) -> Exchange:
-        """Create an exchange for rows like these, with all agents or with neighbours."""
+    def exchange(self, like: torch.Tensor, all_agents: bool, number: int = 0) -> Exchange:
+        """Create an exchange for rows like these, with all agents or with neighbours.
+
+        Args:
+            like: rows of the agents hosted here.
+            all_agents: whether all agents need them, or only neighbours.
+            number: which of the step's messages it is.
+        """
+        make: MakeExchange = partial(self._base, all_agents, like.device)
+        if all_agents:
+            return make(like.shape[1], like.dtype)
+        for filtered in self.filters:
+            make = partial(_filtered, filtered, make, like, number)
+        return make(like.shape[1], like.dtype)
+
+    def _base(self, all_agents: bool, device: torch.device, columns: int, dtype: torch.dtype) -> Exchange:
+        """An exchange that neighbours read as it is sent."""
         plan = self.others if all_agents else self.neighbours
-        message_dtype = torch.bfloat16 if self.rounded and not all_agents else None
+        rounded = self.rounded and not all_agents and dtype.is_floating_point
         tag, device_group = self.group.tag(), self.group.device_group
-        arguments = plan, like.shape[1], like.dtype, tag, message_dtype, self.traffic
-        on_device = like.device.type != "cpu"
+        arguments = plan, columns, dtype, tag, torch.bfloat16 if rounded else None, self.traffic
+        on_device = device.type != "cpu"
         if self.transport == "batched" or (on_device and device_group is not None):
             group = device_group or self.group.p2p.torch_group
-            return BatchedExchange(*arguments, None, group, like.device, DirectBuffers)
-        make = partial(
-            Exchange,
-            *arguments,
-            torch_group=self.group.p2p.torch_group,
-            device=like.device,
-            channel=StagedChannel if on_device or self.transport == "staged" else GlooChannel,
-        )
-        if self.transport == "auto" and (shared_memory := self.group.shared_memory(tag)):
-            shared: Exchange | None = None
-            with suppress(OSError):  # not enough memory, which all processes must learn
-                shared = make(shared_memory=shared_memory)
-            if self.group.all_true(shared is not None) and shared is not None:
-                return shared
-        return make()
+            made: Exchange = BatchedExchange(*arguments, None, group, device, DirectBuffers)
+        else:
+            channel = StagedChannel if on_device or self.transport == "staged" else GlooChannel
+            make = partial(Exchange, *arguments, torch_group=self.group.p2p.torch_group, device=device, channel=channel)
+            made = self._in_shared_memory(make, tag) or make()
+        if not all_agents:
+            self._made.append(made)
+            made.select(self.routes(self.rounds_before(self._k)))
+        return made
 
-    def begin(self) -> None:
-        """Start a new iteration: its messages are those of the previous one, with new rows."""
+    def _in_shared_memory(self, make: Callable[..., Exchange], tag: int) -> Exchange | None:
+        """The exchange in shared memory, if all processes can have it."""
+        shared_memory = self.group.shared_memory(tag) if self.transport == "auto" else None
+        if not shared_memory:
+            return None
+        shared: Exchange | None = None
+        with suppress(OSError):  # not enough memory, which all processes must learn
+            shared = make(shared_memory=shared_memory)
+        return shared if self.group.all_true(shared is not None) else None
+
+    def begin(self, k: int) -> None:
+        """Start iteration k: its messages are those of the previous one, with new rows, to the peers of its round."""
+        super().begin(k)
+        self._k = k
         self._done.clear()
+        if not self.local:
+            routes = self.routes(self.rounds_before(k))
+            for exchange in self._made:
+                exchange.select(routes)
+
+    def prepare(self, like: torch.Tensor, messages: int) -> list[Exchange]:
+        """Create the exchanges that L·a and W·a of an iteration use, before the first iteration."""
+        made = self._eager[False]
+        made += [self.exchange(like, False, number) for number in range(len(made), messages)]
+        return made
 
     def _neighbour_rows(self, a: torch.Tensor) -> torch.Tensor:
         return self._exchanged(super()._neighbour_rows(a), a, False)
@@ -123,44 +186,86 @@ class BlockNetwork(MemoryNetwork):
     def _exchanged(self, sent: torch.Tensor, a: torch.Tensor, all_agents: bool) -> torch.Tensor:
         """The rows of a and the rows received; nothing is sent twice in one iteration."""
         if (id(a), all_agents) not in self._done:
-            if len(self._exchanges) == len(self._done):
-                self._exchanges.append(self.exchange(a, all_agents))
-            exchange = self._exchanges[len(self._done)]
-            exchange.own.copy_(sent)
-            exchange.start()
+            exchange = self._next(a, all_agents)
+            exchange.outgoing.copy_(sent)
+            exchange.start(self._k)
             exchange.wait()
             self._done[id(a), all_agents] = a, exchange.rows  # a is kept alive, so that its id stays unique
         return self._done[id(a), all_agents][1]
 
+    def _next(self, a: torch.Tensor, all_agents: bool) -> Exchange:
+        """The exchange of this iteration's next message."""
+        made, number = self._eager[all_agents], sum(kind is all_agents for _, kind in self._done)
+        if number == len(made):
+            made.append(self.exchange(a, all_agents, number))
+        return made[number]
+
+
+def _filtered(
+    message_filter: MessageFilter,
+    make: MakeExchange,
+    like: torch.Tensor,
+    number: int,
+    columns: int,
+    dtype: torch.dtype,
+) -> Exchange:
+    return message_filter.exchange(make, like, number)
+
 
 def make_network(
-    weights: MixingWeights,
+    weights: Rounds,
     dtype: torch.dtype,
     device: torch.device,
     message_dtype: str = "same",
     group: ProcessGroup | None = None,
     placement: Placement | None = None,
     traffic: Traffic | None = None,
+    rounds_before: Callable[[int], int] = int,
+    filters: Sequence[MessageFilter] = (),
+    consensus_step: float = 1.0,
 ) -> MemoryNetwork:
     """The network for tensors of this dtype and device: of all agents, or of this process's block.
 
-    What it sends is counted in `traffic`, by default in the group's.
+    Args:
+        weights: L and W of every round.
+        dtype: of the tensors.
+        device: of the tensors.
+        message_dtype: "same" or "bf16".
+        group: the processes that share the agents; None for one process.
+        placement: which process hosts which agents, by default equally many each.
+        traffic: counts what is sent, by default the group's.
+        rounds_before: the number of exchanges before an iteration, by default one in each.
+        filters: what happens to messages on their way, the innermost first.
+        consensus_step: c, by which L and I−W are multiplied.
     """
-    L, n = weights.laplacian, weights.graph.n
-    disagreement = scipy.sparse.csr_array(scipy.sparse.eye_array(n) - weights.mixing)
-    rounded = message_dtype == "bf16"
-    if group is None or group.size == 1:
-        matrices = Matrix(L, dtype, device), Matrix(disagreement, dtype, device)
-        return MemoryNetwork(*matrices, AllAgents(n), rounded)
+    n, single = weights.n, group is None or group.size == 1
+    group = ProcessGroup.single() if group is None else group
     placement = placement or Placement(n, group.size)
-    plan = neighbour_plan(placement, group.rank, weights.graph.edges)
+    plan = neighbour_plan(placement, group.rank, map(tuple, weights.pairs.tolist())) if filters or not single else None
+
+    def matrices(r: int) -> tuple[Matrix, Matrix]:
+        chosen = weights.at(r).scaled(consensus_step)
+        return Matrix(chosen.laplacian, dtype, device, plan), Matrix(chosen.disagreement, dtype, device, plan)
+
+    per_round = PerRound(matrices, weights.period)
+    common = CurrentMatrix(per_round(0)[0]), CurrentMatrix(per_round(0)[1])
+    rounded = message_dtype == "bf16"
+    if plan is None:
+        return MemoryNetwork(*common, AllAgents(n), per_round, rounds_before, rounded)
+
+    def routes(r: int) -> Routes:
+        return plan.routes(neighbour_plan(placement, group.rank, map(tuple, weights.at(r).pairs.tolist())))
+
     return BlockNetwork(
-        Matrix(L, dtype, device, plan),
-        Matrix(disagreement, dtype, device, plan),
+        *common,
         AllAgents(n, plan.own.start),
+        per_round,
+        rounds_before,
         rounded,
+        filters=filters,
         group=group,
         neighbours=plan,
+        routes=PerRound(routes, weights.period),
         others=all_agents_plan(placement, group.rank),
         traffic=traffic or group.traffic,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from peerdescent.algorithms import Algorithm, varied
 from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
-from peerdescent.kernels.update import make_update
+from peerdescent.kernels.update import make_update, synchronize_messages
 from peerdescent.mixing.network import MemoryNetwork
 from peerdescent.optim.precision import state_dtype
 from peerdescent.training.added_updates import gradient_rate
@@ -28,7 +29,7 @@ class Bucket:
         algorithm: the method.
         network: this agent and its neighbours.
         kernel: "auto", "compiled", "torch" or "plain".
-        communication_period: iterations from one exchange to the next.
+        communication_period: iterations from one exchange to the next, or a schedule of them.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Bucket:
         algorithm: Algorithm,
         network: MemoryNetwork,
         kernel: str = "auto",
-        communication_period: int = 1,
+        communication_period: int | str = 1,
     ) -> None:
         self.names, self.parameters, self.k = list(parameters), list(parameters.values()), 0
         self._shapes = [p.shape for p in self.parameters]
@@ -99,7 +100,13 @@ class Bucket:
             pieces, grads = zip(*present, strict=True)
             torch._foreach_copy_(pieces, grads)
 
-    def step(self, algorithm: Algorithm, weight_decay: float = 0.0, decoupled: bool = False) -> None:
+    def step(
+        self,
+        algorithm: Algorithm,
+        weight_decay: float = 0.0,
+        decoupled: bool = False,
+        mean: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
         """One iteration with the gradients taken and the hyperparameters of this variant of the method.
 
         Weight decay λ adds λ times the parameters to the gradient, or, decoupled, subtracts ηλx after the step.
@@ -112,6 +119,10 @@ class Bucket:
         self.update.finish(self.k)
         if before is not None:
             x.sub_(before, alpha=algorithm.hyperparameters(self.k)[gradient_rate(algorithm)] * weight_decay)
+        if mean is not None:
+            state = self.update.state
+            for name, row in algorithm.global_average(SimpleNamespace(**state), SimpleNamespace(mean=mean)).items():
+                state[name].copy_(row)
         self.k += 1
         self.begin()
 
@@ -159,6 +170,7 @@ class Bucket:
         for name, pieces in self.memory().items():
             for piece, value in zip(pieces, memory[name], strict=True):
                 piece.copy_(value)
+        synchronize_messages(self.update)
         self.k = k
         self.begin()
 

@@ -201,6 +201,12 @@ class CollectiveOptimizer(torch.optim.Optimizer):
                     "optimizer in all processes."
                 )
 
+    def _mean_sent(self, row: torch.Tensor) -> torch.Tensor:
+        """The mean of a row over all agents; its all_reduce counts as sent."""
+        n = self.graph.n
+        self._traffic.bytes_sent += 2 * row.numel() * row.element_size() * (n - 1) // n
+        return self._mean(row)
+
     def _mean(self, a: torch.Tensor) -> torch.Tensor:
         mean = a.detach().clone(memory_format=torch.contiguous_format)
         if self._peers is not None:

@@ -15,7 +15,8 @@ from peerdescent.algorithms import DSGD1
 from peerdescent.errors import InputError
 from peerdescent.graphs.own_weights import as_kind
 from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.periods import Periods
+from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.outer import Outer
 from peerdescent.optim.precision import state_dtype
@@ -49,7 +50,7 @@ class Gossip(CollectiveOptimizer):
     Args:
         inner: the optimizer of this agent, built on its model's parameters.
         graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
-        every: H, the steps from one exchange to the next.
+        every: H, the steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000".
         order: "adapt-then-combine" or "combine-then-adapt".
         outer: the outer step, None for none.
         average_every: the steps from one global average to the next (see `average`), None for never.
@@ -73,7 +74,7 @@ class Gossip(CollectiveOptimizer):
         inner: torch.optim.Optimizer,
         graph: object,
         *,
-        every: int = 1,
+        every: int | str = 1,
         order: Literal["adapt-then-combine", "combine-then-adapt"] = "adapt-then-combine",
         outer: Outer | None = None,
         average_every: int | None = None,
@@ -85,7 +86,7 @@ class Gossip(CollectiveOptimizer):
     ) -> None:
         mixing = as_kind("mixing", mixing)
         check_options({"mixing": mixing, "message_dtype": message_dtype, "start": start})
-        self.inner, self.every, self.order = _checked(inner), check_integer("every", every, 1), order
+        self.inner, self._periods, self.order = _checked(inner), Periods.parse(every, "every"), order
         self.outer, self.average_every, self.steps = outer, average_every, 0
         if not isinstance(order, str) or order not in ORDERS:
             raise InputError(f"order = {described(order)}: expected one of {', '.join(ORDERS)}.")
@@ -95,7 +96,7 @@ class Gossip(CollectiveOptimizer):
             check_integer("average_every", average_every, 1)
         self.__setstate__({})  # the hooks of torch's optimizers; groups and state are the inner one's
         trained = self._prepare(graph, group_of({"process_group": process_group, "mesh": mesh}))
-        options: dict[str, Any] = {"every": every, "order": order, "outer": outer, "average_every": average_every}
+        options: dict[str, Any] = {"every": self.every, "order": order, "outer": outer, "average_every": average_every}
         options |= {"mixing": mixing, "message_dtype": message_dtype}
         self._options = options
         with self._call("Gossip(...)"), torch.no_grad():
@@ -112,7 +113,7 @@ class Gossip(CollectiveOptimizer):
     ) -> list[ParameterRow]:
         """One row for each dtype, whatever the groups."""
         parameters = {name: p for group in trained for name, p in group.items()}
-        weights = MixingWeights.build(self.graph, "metropolis", mixing, DSGD1())
+        weights = make_weights(self.graph, "metropolis", mixing, DSGD1())
         rows = []
         for dtype in dict.fromkeys(p.dtype for p in parameters.values()):
             chosen = {name: p for name, p in parameters.items() if p.dtype == dtype}
@@ -124,6 +125,11 @@ class Gossip(CollectiveOptimizer):
             network = make_network(weights, state_dtype(dtype), device, sent_as, self._peers, traffic=self._traffic)
             rows.append(ParameterRow(chosen, network))
         return rows
+
+    @property
+    def every(self) -> int | str:
+        """H, or the schedule of H."""
+        return self._periods.plain
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -151,7 +157,7 @@ class Gossip(CollectiveOptimizer):
         """One iteration; without gradients the inner optimizer rests."""
         if active:
             self.inner.step()
-        if (self.steps + 1) % self.every == 0:
+        if self._periods.exchanges(self.steps):
             for number in range(len(self._rows)):
                 self._exchange(number)
         self.steps += 1
@@ -160,14 +166,19 @@ class Gossip(CollectiveOptimizer):
         self._begin()
         return self.steps
 
+    @property
+    def _round(self) -> int:
+        """The number of the next exchange."""
+        return self._periods.rounds_before(self.steps)
+
     def _begin(self) -> None:
         """Send what can travel during the next forward and backward pass."""
         if self.order == "combine-then-adapt":
             for number, row in enumerate(self._rows):
-                if self.outer is None and (self.steps + 1) % self.every == 0:
-                    row.send(row.values())
+                if self.outer is None and self._periods.exchanges(self.steps):
+                    row.send(row.values(), self._round)
                 elif self.outer is not None and not row.sent:  # known as soon as a round begins
-                    row.send(self._anchors[number])
+                    row.send(self._anchors[number], self._round)
 
     def _exchange(self, number: int) -> None:
         """Combine with the neighbours, after the last inner update before an exchange."""
@@ -177,7 +188,7 @@ class Gossip(CollectiveOptimizer):
             anchor = self._anchors[number]
             x = anchor - self.outer.direction(anchor, x, self._momenta[number])
         if self.order == "adapt-then-combine":
-            row.send(x)
+            row.send(x, self._round)
         x -= row.disagreement()
         row.assign(x)
         if self.outer is not None:
@@ -202,12 +213,8 @@ class Gossip(CollectiveOptimizer):
             x = self._mean_sent(row.values())
             row.assign(x)
             if self.outer is not None:  # between two exchanges they differ from x
-                self._anchors[number] = self._mean_sent(self._anchors[number]) if self.steps % self.every else x
-
-    def _mean_sent(self, row: torch.Tensor) -> torch.Tensor:
-        n = self.graph.n
-        self._traffic.bytes_sent += 2 * row.numel() * row.element_size() * (n - 1) // n
-        return self._mean(row)
+                exchanged = self.steps == 0 or self._periods.exchanges(self.steps - 1)
+                self._anchors[number] = x if exchanged else self._mean_sent(self._anchors[number])
 
     def _forget(self, row: ParameterRow) -> None:
         """Drop the message in flight, if there is one: the parameters are about to change."""

@@ -13,7 +13,8 @@ from typing_extensions import Unpack
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.periods import Periods
+from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.precision import restore_precision, state_dtype
@@ -56,7 +57,7 @@ class Decentralized(CollectiveOptimizer):
         check_options(options)
         self.algorithm = algorithm
         self._names = {name: _key(name, algorithm) for name in _numbers(algorithm)}
-        self._decoupled = options.get("decay") == "decoupled"
+        self._decoupled, self._average_every = options.get("decay") == "decoupled", options.get("average_every")
         known = {key: getattr(algorithm, name) for name, key in self._names.items()}
         super().__init__(params, {"weight_decay": options.get("weight_decay") or 0.0, **known})
         for group in self.param_groups:
@@ -73,7 +74,7 @@ class Decentralized(CollectiveOptimizer):
         if options.get("start", STARTS[0]) == "shared":
             self._share_parameters()
         kinds = options.get("laplacian", "metropolis"), options.get("mixing", "metropolis")
-        weights = MixingWeights.build(self.graph, *kinds, self.algorithm)
+        weights = make_weights(self.graph, *kinds, self.algorithm)
         self.notes = weights.notes
         self._trained_groups = [number for number, parameters in enumerate(trained) if parameters]
         self._buckets = [self._bucket(number, trained[number], weights, options) for number in self._trained_groups]
@@ -83,17 +84,21 @@ class Decentralized(CollectiveOptimizer):
         for bucket in self._buckets:
             bucket.start()
 
-    def _bucket(
-        self, number: int, parameters: dict[str, torch.Tensor], weights: MixingWeights, options: Options
-    ) -> Bucket:
+    def _bucket(self, number: int, parameters: dict[str, torch.Tensor], weights: Weights, options: Options) -> Bucket:
         one = next(iter(parameters.values()))
         message_dtype = options.get("message_dtype", "same")
         if self._peers is not None:
             self._peers.prepare_device(one.device)
-        network = make_network(
-            weights, state_dtype(one.dtype), one.device, message_dtype, self._peers, traffic=self._traffic
-        )
         kernel, period = options.get("kernel", "auto"), options.get("communication_period", 1)
+        network = make_network(
+            weights,
+            state_dtype(one.dtype),
+            one.device,
+            message_dtype,
+            self._peers,
+            traffic=self._traffic,
+            rounds_before=Periods.parse(period).rounds_before,
+        )
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -117,7 +122,8 @@ class Decentralized(CollectiveOptimizer):
             if not active:
                 bucket.update.gradient.zero_()
             decay = float(group.get("weight_decay", 0.0)) if active else 0.0
-            bucket.step(self._variant(group), decay, self._decoupled)
+            merging = self._average_every is not None and (bucket.k + 1) % self._average_every == 0
+            bucket.step(self._variant(group), decay, self._decoupled, self._mean_sent if merging else None)
             group["step"] = bucket.k
         return self._buckets[0].k
 

@@ -41,13 +41,14 @@ class ParameterRow:
         views = [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
         torch._foreach_copy_([p.detach() for p in self.parameters], views)
 
-    def send(self, row: torch.Tensor) -> None:
-        """Send a row to the neighbours; returns at once. An answer that nobody has used is dropped."""
+    def send(self, row: torch.Tensor, round: int) -> None:
+        """Send a row to the neighbours of a round; returns at once. An answer that nobody has used is dropped."""
         self.wait()
         self.sent = True
         if self._exchange is not None:
-            self._exchange.own.copy_(row.to(torch.bfloat16) if self.network.rounded else row)
-            self._exchange.start()
+            self.network.begin(round)
+            self._exchange.outgoing.copy_(row.to(torch.bfloat16) if self.network.rounded else row)
+            self._exchange.start(round)
             self._in_flight = True
 
     def wait(self) -> None:

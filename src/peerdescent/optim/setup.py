@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from peerdescent._util.schema import checked, settings_of
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph, Graph
 from peerdescent.graphs.own_weights import as_kind
 from peerdescent.optim.peers import Peers, peers_in
 from peerdescent.training.settings import Settings
@@ -25,7 +25,8 @@ class Options(TypedDict, total=False):
     """The options of every optimizer, besides its method's hyperparameters.
 
     laplacian, mixing: the kinds of L and W, as in experiments, or the matrices ("metropolis").
-    communication_period: steps from one exchange to the next (1).
+    communication_period: steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000" (1).
+    average_every: steps from one global average to the next, by an all_reduce: all agents take their mean (never).
     message_dtype: "same", or "bf16" for half the bytes ("same").
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
@@ -39,7 +40,8 @@ class Options(TypedDict, total=False):
 
     laplacian: str
     mixing: str
-    communication_period: int
+    communication_period: int | str
+    average_every: int | None
     message_dtype: str
     start: str
     kernel: str
@@ -100,11 +102,11 @@ def trained_parameters(number: int, group: dict[str, Any]) -> dict[str, torch.Te
 
 
 def facts(
-    kind: Mapping[str, str], graph: Graph, trained: Sequence[dict[str, torch.Tensor]], options: Mapping[str, object]
+    kind: Mapping[str, str], graph: AnyGraph, trained: Sequence[dict[str, torch.Tensor]], options: Mapping[str, object]
 ) -> dict[str, str]:
     """What all processes must have in common, by name."""
-    edges = zlib.crc32(repr(sorted(tuple(map(int, edge)) for edge in graph.edges)).encode())
-    known = {**kind, "graph": f"{graph.n} agents, edges {edges:08x}"}
+    edges = repr(sorted(tuple(map(int, edge)) for edge in graph.edges)) if isinstance(graph, Graph) else graph.text
+    known = {**kind, "graph": f"{graph.n} agents, edges {zlib.crc32(edges.encode()):08x}"}
     for number, parameters in enumerate(trained):
         tensors = list(parameters.values())
         size = f"{len(tensors)} tensors with {sum(t.numel() for t in tensors)} values"
@@ -140,7 +142,7 @@ def group_of(options: Options) -> dist.ProcessGroup | None:
     return given
 
 
-def peers_of(graph: Graph, group: dist.ProcessGroup | None = None) -> Peers | None:
+def peers_of(graph: AnyGraph, group: dist.ProcessGroup | None = None) -> Peers | None:
     """The processes of torch.distributed, or those of a group; None for a single agent."""
     started = dist.is_available() and dist.is_initialized()
     size = dist.get_world_size(group) if started else 1

@@ -106,6 +106,7 @@ def record(function: Gradient, tensors: Sequence[torch.Tensor]) -> GraphModule:
     for node in recorded.graph.nodes:
         if torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ()) and not _indexed_by_integers(node):
             raise ValueError("the shape of a result depends on numbers")
+    _pool_before_relu(recorded)
     _pool_with_channels_last(recorded)
     return recorded
 
@@ -116,6 +117,36 @@ def _indexed_by_integers(node: torch.fx.Node) -> bool:
         return False
     indices: Any = node.args[1]
     return all(index is None or index.meta["val"].dtype not in (torch.bool, torch.uint8) for index in indices)
+
+
+def _pool_before_relu(recorded: GraphModule) -> None:
+    """Apply max(·, 0) after a max pool instead of before it: the same numbers, on a fraction of the entries.
+
+    A window whose maximum is positive has it at the same place. In one without positive entries the gradient is zero
+    at every place, whichever the pool has chosen.
+    """
+    graph, ops = recorded.graph, torch.ops.aten
+    for relu in list(graph.find_nodes(op="call_function", target=ops.relu.default)):
+        by_target = {user.target: user for user in relu.users}
+        wanted = ops.max_pool2d_with_indices.default, ops.max_pool2d_with_indices_backward.default
+        if len(relu.users) != 3 or {*by_target} != {*wanted, ops.threshold_backward.default}:
+            continue
+        pool, back, threshold = (by_target[target] for target in (*wanted, ops.threshold_backward.default))
+        maxima = [user for user in pool.users if user.target is operator.getitem and user.args[1] == 0]
+        if len(maxima) != 1 or threshold.args != (back, relu, 0) or {*back.users} != {threshold}:
+            continue
+        source: Any = relu.args[0]
+        with graph.inserting_after(maxima[0]):
+            positive = graph.call_function(ops.relu.default, (maxima[0],))
+        maxima[0].replace_all_uses_with(positive, delete_user_cb=lambda user, new=positive: user is not new)
+        with graph.inserting_before(back):
+            passed = graph.call_function(ops.threshold_backward.default, (back.args[0], positive, 0))
+        pool.args = (source, *pool.args[1:])
+        back.args = (passed, source, *back.args[2:])
+        threshold.replace_all_uses_with(back)
+        graph.erase_node(threshold)
+        graph.erase_node(relu)
+        pool.args[0].meta.setdefault("val", relu.meta["val"])
 
 
 def _pool_with_channels_last(recorded: GraphModule) -> None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from peerdescent._util.extras import needed_for
 from peerdescent._util.files import FULL_DISK, write_atomically
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph, Spectrum
-from peerdescent.report.layout import LABELLED, WeightedGraph, positions
+from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum
+from peerdescent.report.layout import LABELLED, WeightedGraph, frames, positions
 from peerdescent.report.style import COLOURS
 
 with needed_for("figures"):
@@ -64,12 +64,12 @@ def finalize_layout(figure: Figure) -> None:
     figure.set_layout_engine("none")
 
 
-def topology(graph: Graph, spectrum: Spectrum | None = None, kind: str = "metropolis") -> Figure:
+def topology(graph: AnyGraph, spectrum: Spectrum | None = None, kind: str = "metropolis") -> Figure:
     """The graph, agents numbered from 0, with its size, diameter and the eigenvalues of L below.
 
     Args:
-        graph: what to draw.
-        spectrum: that of the Laplacian in use; None computes that of `graph.laplacian(kind)`.
+        graph: what to draw; of a sequence the first rounds, side by side.
+        spectrum: that of the Laplacian in use; None computes that of `graph.laplacian(kind)`. A sequence has none.
         kind: the Laplacian's kind, for the caption; "matched" without a spectrum shows I−W.
 
     >>> from peerdescent.graphs import ring
@@ -77,28 +77,61 @@ def topology(graph: Graph, spectrum: Spectrum | None = None, kind: str = "metrop
     4 agents, 4 edges, degree 2, diameter 2
     metropolis Laplacian: ρ(L) = 1.333, ρ₂(L) = 0.6667
     """
+    if isinstance(graph, GraphSequence):
+        return _rounds(graph)
     weighted = WeightedGraph.build(graph, kind) if spectrum is None else WeightedGraph(graph, spectrum, kind)
     roomy = graph.n <= 20
     figure = new_figure(*((5.4, 5.4) if roomy else (6.8, 6.8)))
     axes = figure.subplots()
     places = positions(graph)
+    _draw(axes, graph, places, 1.0)
+    axes.set_title(label_text(graph.spec), pad=14)
+    axes.set_xlabel(weighted.caption(), color="0.25", labelpad=10)
+    finalize_layout(figure)
+    return figure
+
+
+def _rounds(sequence: GraphSequence) -> Figure:
+    """The first rounds of a sequence, each with its number, the agents at the same places."""
+    shown, places = frames(sequence), positions(sequence)
+    columns = len(shown) if len(shown) <= 3 else (len(shown) + 1) // 2
+    rows = -(-len(shown) // columns)
+    figure = new_figure(max(5.4, 3.0 * columns), 3.2 * rows + 1.2)
+    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for round, axes in enumerate(panels):
+        if round < len(shown):
+            _draw(axes, shown[round], places, 0.55)
+            axes.set_title(f"round {round}", size="medium", color="0.25")
+        else:
+            axes.set_visible(False)
+    figure.suptitle(label_text(sequence.spec))
+    figure.supxlabel(WeightedGraph(sequence, None).caption(), color="0.25", size="medium")
+    finalize_layout(figure)
+    return figure
+
+
+def _draw(axes: Axes, graph: Graph, places: NDArray[np.float64], scale: float) -> None:
+    """The agents and edges of a graph; `scale` is the size of the axes relative to a figure of one graph."""
+    roomy = graph.n <= 20
     # beyond some thousands, edges as vectors make a file that no viewer opens
     many = len(graph.edges) > 5000
     width = min(1.3, max(0.35, 200 / (1 + len(graph.edges))))
     lines = LineCollection(list(places[graph.pairs]), colors="0.6", linewidths=width, rasterized=many, zorder=1)
     axes.add_collection(lines)
-    area = 330 if roomy else 150 if graph.n <= LABELLED else max(4, 4000 / graph.n)
+    area = scale * (330 if roomy else 150 if graph.n <= LABELLED else max(4, 4000 / graph.n))
     dots: dict[str, Any] = {"color": COLOURS[0], "edgecolors": "white", "linewidths": 0.4, "clip_on": False}
     axes.scatter(places[:, 0], places[:, 1], s=area, zorder=2, **dots)
     if graph.n <= LABELLED:
-        text: dict[str, Any] = {"color": "white", "size": 10 if roomy else 7, "ha": "center", "va": "center_baseline"}
+        text: dict[str, Any] = {
+            "color": "white",
+            "size": (10 if roomy else 7) * scale**0.5,
+            "ha": "center",
+            "va": "center_baseline",
+        }
         for agent, (x, y) in enumerate(places):
             axes.text(x, y, str(agent), zorder=3, **text)
     _frame(axes, places)
-    axes.set_title(label_text(graph.spec), pad=14)
-    axes.set_xlabel(weighted.caption(), color="0.25", labelpad=10)
-    finalize_layout(figure)
-    return figure
 
 
 def _frame(axes: Axes, places: NDArray[np.float64]) -> None:

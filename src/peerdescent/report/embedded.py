@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.numbers import finite_or_none
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph, Graph, GraphSequence
 from peerdescent.report import quantities
-from peerdescent.report.layout import LABELLED, WeightedGraph, positions
+from peerdescent.report.layout import LABELLED, WeightedGraph, frames, positions
 from peerdescent.report.quantities import added_columns
 from peerdescent.runs.metrics import COLUMNS as METRICS_COLUMNS
 from peerdescent.runs.metrics import Metrics, Row, diverged
@@ -149,19 +149,45 @@ def _number(value: Any) -> float:
 
 def caption(weighted: WeightedGraph) -> str:
     """Size, degrees, diameter and spectrum in one line."""
-    edges = len(weighted.graph.edges)
+    edges = max(len(graph.edges) for graph in frames(weighted.graph))
     cut = f" Only {MOST_EDGES:,} of its {edges:,} edges are drawn." if edges > MOST_EDGES else ""
     return weighted.caption().replace("\n", "; ") + "." + cut
 
 
-def drawing_of(graph: Graph) -> str:
-    """The graph as inline SVG, agents numbered from 0.
+def drawing_of(graph: AnyGraph) -> str:
+    """The graph as inline SVG, agents numbered from 0; of a sequence the first rounds, three in a row.
 
-    >>> from peerdescent.graphs import ring
-    >>> drawing_of(ring(3)).count("<circle")
+    >>> from peerdescent.graphs import parse
+    >>> drawing_of(parse("ring:3")).count("<circle")
     3
+    >>> drawing_of(parse("matching:3")).count("<circle")
+    18
     """
     places, height = _scaled(graph)
+    if isinstance(graph, GraphSequence):
+        inner, height = _rounds(graph, places, height)
+    else:
+        inner = _one(graph, places)
+    name = escape(f"Graph {graph}")
+    return f'<svg class="graph" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="{name}">{inner}</svg>'
+
+
+def _rounds(sequence: GraphSequence, places: NDArray[np.float64], height: float) -> tuple[str, float]:
+    """The first rounds, each with its number below, and the height of all."""
+    shown = frames(sequence)
+    columns, label = min(len(shown), 3), 40.0
+    cell = height + label
+    made = []
+    for round, graph in enumerate(shown):
+        row, column = divmod(round, columns)
+        place = f"translate({column * WIDTH / columns:.1f} {row * cell / columns:.1f}) scale({1 / columns:.4f})"
+        name = f'<text class="round" x="{WIDTH / 2:.0f}" y="{height + label / 2:.0f}">round {round}</text>'
+        made.append(f'<g transform="{place}">{_one(graph, places)}{name}</g>')
+    return "".join(made), -(-len(shown) // columns) * cell / columns
+
+
+def _one(graph: Graph, places: NDArray[np.float64]) -> str:
+    """The edges, agents and numbers of a graph."""
     radius = 13.0 if graph.n <= 20 else 8.5 if graph.n <= LABELLED else max(2.0, 60 / math.sqrt(graph.n))
     edges = graph.pairs[thin(len(graph.edges), MOST_EDGES)]
     lines = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in places[edges])
@@ -169,14 +195,10 @@ def drawing_of(graph: Graph) -> str:
     numbers = ""
     if graph.n <= LABELLED:
         numbers = "".join(f'<text x="{x:.1f}" y="{y:.1f}">{agent}</text>' for agent, (x, y) in enumerate(places))
-    name = escape(f"Graph {graph}")
-    return (
-        f'<svg class="graph" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="{name}">'
-        f'<path class="edges" d="{lines}"/>{dots}<g font-size="{1.08 * radius:.1f}">{numbers}</g></svg>'
-    )
+    return f'<path class="edges" d="{lines}"/>{dots}<g font-size="{1.08 * radius:.1f}">{numbers}</g>'
 
 
-def _scaled(graph: Graph) -> tuple[NDArray[np.float64], float]:
+def _scaled(graph: AnyGraph) -> tuple[NDArray[np.float64], float]:
     """The agents' positions in the drawing, y pointing down, and its height."""
     places = positions(graph) * [1, -1]
     places = places - places.min(axis=0)

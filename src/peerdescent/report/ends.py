@@ -53,6 +53,10 @@ def _exactly(values: Sequence[float], show: Show) -> str:
     return show(values[0]) if len(set(values)) == 1 else f"{show(fmean(values))} ± {show(stdev(values))}"
 
 
+def _mean_seconds(values: Sequence[float]) -> str:
+    return f"{human_seconds(fmean(values))} ± {human_seconds(stdev(values))}"
+
+
 _SHOWN: tuple[tuple[str, str, Show, Spread], ...] = (
     ("iteration", "iterations", "{:,.0f}".format, partial(_exactly, show="{:,.0f}".format)),
     ("loss", "risk", "{:.4g}".format, with_spread),
@@ -61,7 +65,8 @@ _SHOWN: tuple[tuple[str, str, Show, Spread], ...] = (
     ("consensus_error", "consensus error", "{:.3g}".format, with_spread),
     ("gradient_norm", "gradient norm", "{:.3g}".format, with_spread),
     ("bytes_sent", "sent", human_bytes, partial(_exactly, show=human_bytes)),
-    ("seconds", "seconds", human_seconds, lambda vs: f"{human_seconds(fmean(vs))} ± {human_seconds(stdev(vs))}"),
+    ("seconds", "seconds", human_seconds, _mean_seconds),
+    ("simulated_seconds", "simulated seconds", human_seconds, _mean_seconds),
 )
 """Key in the metrics, head of the column, and how one value and the values of several seeds are shown."""
 

@@ -156,8 +156,8 @@ def _columns(curves: list[_Curve]) -> list[_Quantity]:
     against = [_Quantity("iteration", "iteration")]
     if sent > 0:
         against.append(_Quantity("bytes_sent", f"sent ({unit})", 1 / size))
-    time = _Quantity("seconds", "computing time (s)")
-    return [*against, time] if _values(curves, time).size else against
+    times = (_Quantity("seconds", "computing time (s)"), _Quantity("simulated_seconds", "simulated seconds"))
+    return [*against, *(time for time in times if _values(curves, time).size)]
 
 
 def _rows(curves: list[_Curve]) -> list[_Quantity]:

@@ -10,26 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
-from peerdescent.graphs import Graph, Spectrum, spectrum
+from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
 from peerdescent.graphs.own_weights import label
 
 LABELLED = 60
 """Up to this many agents, a drawing shows their numbers."""
+FRAMES = 6
+"""So many rounds of a sequence are drawn."""
 MATCHED = "matched"
 """The Laplacian (I−W)/(αη), which depends on the method; I−W is shown in its place."""
 
 
 @dataclass(frozen=True)
 class WeightedGraph:
-    """A graph and the spectrum of the Laplacian used on it."""
+    """A graph and the spectrum of the Laplacian used on it; None for a sequence, which has one in each round."""
 
-    graph: Graph
-    spectrum: Spectrum
+    graph: AnyGraph
+    spectrum: Spectrum | None
     kind: str = "metropolis"
     """The kind of the Laplacian, or "I−W"."""
 
     @classmethod
-    def build(cls, graph: Graph, laplacian: str = "metropolis", mixing: str = "metropolis") -> WeightedGraph:
+    def build(cls, graph: AnyGraph, laplacian: str = "metropolis", mixing: str = "metropolis") -> WeightedGraph:
         """The spectrum of L for these kinds of L and W; that of I−W for a matched Laplacian.
 
         >>> from peerdescent.graphs import ring
@@ -37,14 +39,18 @@ class WeightedGraph:
         4 agents, 4 edges, degree 2, diameter 2
         I−W: ρ = 1.333, ρ₂ = 0.6667
         """
+        if isinstance(graph, GraphSequence):
+            return cls(graph, None, laplacian)
         W = graph.mixing(mixing)
         if laplacian == MATCHED:
             return cls(graph, spectrum(csr_array(eye_array(graph.n) - W), W), "I−W")
         return cls(graph, spectrum(graph.laplacian(laplacian), W), laplacian)
 
     def caption(self) -> str:
-        """Size, degrees and diameter in one line, the spectrum of L in a second."""
+        """Size, degrees and diameter in one line, the spectrum of L, or the rounds of a sequence, in a second."""
         graph, ends = self.graph, self.spectrum
+        if isinstance(graph, GraphSequence) or ends is None:
+            return _sequence_caption(graph)
         low, high = int(graph.degrees.min()), int(graph.degrees.max())
         size = str(graph).rpartition("(")[2].rstrip(")")  # "10 agents, 11 edges", in the singular for one
         degree = f"degree {low}" if low == high else f"degree {low}–{high}"
@@ -55,9 +61,39 @@ class WeightedGraph:
         return f"{size}, {degree}{diameter}\n{numbers}"
 
 
-def positions(graph: Graph) -> NDArray[np.float64]:
-    """Where the agents are drawn: n×2, the same at every call."""
+def frames(graph: AnyGraph) -> list[Graph]:
+    """The rounds that a drawing shows: the first ones of a sequence, a graph itself.
+
+    >>> from peerdescent.graphs import parse
+    >>> len(frames(parse("ring:4"))), len(frames(parse("onepeer-exp:16"))), len(frames(parse("matching:4")))
+    (1, 4, 6)
+    """
+    return [graph.graph(round) for round in range(min(FRAMES, graph.period or FRAMES))]
+
+
+def _sequence_caption(graph: AnyGraph) -> str:
+    """The agents and the rounds that are drawn in one line, what a round has in a second."""
+    agents = "1 agent" if graph.n == 1 else f"{graph.n} agents"
+    shown = len(frames(graph))
+    if graph.period is None:
+        rounds = f"the first {shown} of its rounds, which never repeat"
+    else:
+        rounds = "always the same round" if graph.period == 1 else f"repeats after {graph.period} rounds"
+        rounds += f", of which the first {shown} are drawn" if shown < graph.period else ""
+    low, high = (f"{degree:.3g}" for degree in (graph.mean_degrees.min(), graph.mean_degrees.max()))
+    degree = low if low == high else f"{low}–{high}"
+    edges = f"{graph.mean_edges:.4g} edge" + "s" * (graph.mean_edges != 1)
+    return f"{agents}, {rounds}\n{edges} and degree {degree} on average, {len(graph.union.edges)} edges in all rounds"
+
+
+def positions(graph: AnyGraph) -> NDArray[np.float64]:
+    """Where the agents are drawn: n×2, the same at every call and in every round."""
     kind, *numbers = graph.spec.split(":")
+    if isinstance(graph, GraphSequence):
+        if kind in ("matcha", "active-edges"):
+            return positions(graph.union)
+        found = nx.circular_layout(range(graph.n))
+        return np.array([found[agent] for agent in range(graph.n)], dtype=np.float64)
     if kind == "grid":
         rows, columns = map(int, numbers)
         down, across = np.divmod(np.arange(rows * columns), columns)

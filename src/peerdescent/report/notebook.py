@@ -101,6 +101,7 @@ def facts_of(last: Mapping[str, Any], iterations: int) -> dict[str, str]:
         "consensus error": (last.get("consensus_error"), lambda v: f"{v:.3g}"),
         "sent": (last.get("bytes_sent"), human_bytes),
         "computing time": (last.get("seconds"), lambda v: f"{human_seconds(v)} s"),
+        "simulated time": (last.get("simulated_seconds"), lambda v: f"{human_seconds(v)} s"),
     }
     return {name: show(value) for name, (value, show) in shown.items() if finite_or_none(value) is not None}
 

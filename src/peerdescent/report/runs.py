@@ -13,6 +13,7 @@ from peerdescent._util import toml
 from peerdescent._util.files import read_text
 from peerdescent.errors import InputError
 from peerdescent.graphs.own_weights import label
+from peerdescent.runs.clock_file import with_clock
 from peerdescent.runs.contents import COMPARISON, ENVIRONMENT, EXPERIMENT, METRICS, SUMMARY
 from peerdescent.runs.fingerprint import IGNORED, fingerprint
 from peerdescent.runs.folder import is_running, read_environment, read_experiment, read_metrics, read_summary
@@ -134,7 +135,7 @@ def read(path: Path) -> Run:
         if not isinstance(keys.get(key, 0), int):
             raise InputError(f"{path / EXPERIMENT}: {key} = {keys[key]!r} is not a whole number.")
     running = is_running(path)  # before the rest is read: it may end in between, but not begin
-    metrics = read_metrics(path)
+    metrics = with_clock(read_metrics(path), path)
     ended = os.path.lexists(path / SUMMARY)
     summary = read_summary(path) if ended else {}
     environment = read_environment(path) if os.path.lexists(path / ENVIRONMENT) else {}

@@ -28,8 +28,12 @@ def learning_curves(
     quantities: Sequence[str] = ("loss", "accuracy"),
     per_epoch: float | None = None,
     title: str = "",
+    against: Sequence[str] = ("iteration",),
 ) -> Figure:
     """One panel per quantity, against iterations or, given the iterations per epoch, against epochs.
+
+    With `against`, each quantity has a panel for each of these columns, "iteration" or "simulated_seconds"; of several
+    seeds, the mean of their times counts.
 
     >>> table = Metrics([{"iteration": k, "loss": 1 / (k + 1), "accuracy": 0.5} for k in range(5)])
     >>> figure = learning_curves({"d-sgd-1": [table, table]}, per_epoch=2)
@@ -39,10 +43,11 @@ def learning_curves(
     if not runs:
         raise InputError("there are no curves to draw: give at least one method and its metrics.")
     columns = max(1, min(len(runs), int((3 + 2.6 * len(quantities)) * 16 / (max(map(len, runs)) + 9))))
-    width, height = max(6.4, 5.2 * len(quantities)), 3.9 + 0.22 * math.ceil(len(runs) / columns)
+    panels = [(key, x) for key in quantities for x in against]
+    width, height = max(6.4, 5.2 * len(panels)), 3.9 + 0.22 * math.ceil(len(runs) / columns)
     figure = new_figure(width, height)
-    for axes, key in zip(figure.subplots(1, len(quantities), squeeze=False)[0], quantities, strict=True):
-        _panel(axes, runs, key, per_epoch)
+    for axes, (key, x) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        _panel(axes, runs, key, per_epoch if x == "iteration" else None, x)
     if title:
         figure.suptitle(label_text(title), fontsize=12)
     handles, labels = figure.axes[0].get_legend_handles_labels()
@@ -52,10 +57,12 @@ def learning_curves(
     return figure
 
 
-def _panel(axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoch: float | None) -> None:
+def _panel(
+    axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoch: float | None, against: str = "iteration"
+) -> None:
     name, scale = QUANTITIES[key]
     for number, (label, tables) in enumerate(runs.items()):
-        across, values = _stacked(tables, key)
+        across, values = _stacked(tables, against).mean(axis=0), _stacked(tables, key)
         across, values = across / (per_epoch or 1), values * scale
         style = curve_style(number)
         markers: dict[str, Any] = {"markersize": 4.5, "markevery": max(1, len(across) // 8)}
@@ -64,15 +71,14 @@ def _panel(axes: Axes, runs: Mapping[str, Sequence[Metrics]], key: str, per_epoc
         high = np.minimum(mean + deviation, values.max(axis=0))  # a loss below 0 has no meaning
         axes.plot(across, mean, label=label_text(label), linewidth=1.5, **style, **markers)
         axes.fill_between(across, low, high, color=style["color"], alpha=0.15, linewidth=0)
-    axes.set(xlabel="epoch" if per_epoch else "iteration", ylabel=name)
+    axes.set(xlabel="epoch" if per_epoch else against.replace("_", " "), ylabel=name)
     axes.grid(color="#e6e6e6")
     axes.spines[["top", "right"]].set_visible(False)
-    if key == "loss" and all((_stacked(tables, key)[1] > 0).all() for tables in runs.values()):
+    if key == "loss" and all((_stacked(tables, key) > 0).all() for tables in runs.values()):
         axes.set_yscale("log")
 
 
-def _stacked(tables: Sequence[Metrics], key: str) -> tuple[Numbers, Numbers]:
-    """The iterations that all seeds reached, and one row of values per seed."""
+def _stacked(tables: Sequence[Metrics], key: str) -> Numbers:
+    """One row of values per seed, as far as all seeds came."""
     length = min(len(table) for table in tables)
-    across = np.array(tables[0]["iteration"][:length], dtype=np.float64)
-    return across, np.array([table[key][:length] for table in tables], dtype=np.float64)
+    return np.array([table[key][:length] for table in tables], dtype=np.float64)

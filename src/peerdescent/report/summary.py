@@ -38,6 +38,7 @@ _COLUMNS = (
     _Column("seconds", "seconds", human_seconds),
     _Column("note", "note"),
 )
+_SIMULATED = _Column("simulated_seconds", "simulated seconds", human_seconds)
 _TEST_LOSS = _Column("test_loss", label("test_loss"), lambda v: f"{v:.4g}", min)
 
 
@@ -45,7 +46,8 @@ def _columns(results: Mapping[str, Mapping[str, Any]]) -> tuple[_Column, ...]:
     """The columns of all runs, and after the accuracy those that these runs have besides."""
     tested = [_TEST_LOSS] if any(summary.get("test_loss") is not None for summary in results.values()) else []
     own = [_Column(name, label(name), lambda v: f"{v:.4g}") for name in added_columns(results.values())]
-    return (*_COLUMNS[:4], *tested, *own, *_COLUMNS[4:])
+    timed = any(summary.get("simulated_seconds") is not None for summary in results.values())
+    return (*_COLUMNS[:4], *tested, *own, *_COLUMNS[4:-1], *[_SIMULATED] * timed, _COLUMNS[-1])
 
 
 def summary_table(results: Mapping[str, Mapping[str, Any]], title: str = "") -> Table:

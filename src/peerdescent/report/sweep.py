@@ -48,7 +48,8 @@ def mean_loss(group: Group) -> float:
 
 def _data(groups: Sequence[Group]) -> dict[str, list[Any]]:
     """By column, one value per label; None where a seed has no number."""
-    names = ("loss", "accuracy", "consensus_error", "gradient_norm", "bytes_sent", "seconds")
+    names = ["loss", "accuracy", "consensus_error", "gradient_norm", "bytes_sent", "seconds"]
+    names += ["simulated_seconds"] * any(last_values(group, "simulated_seconds") for group in groups)
     rows: list[dict[str, Any]] = []
     for group in groups:
         row: dict[str, Any] = {"method": group.label, "seeds": len(group.runs)}
@@ -76,14 +77,17 @@ def sweep_figure(groups: Sequence[Group], title: str = "") -> Figure:
     every = [table for tables in curves.values() for table in tables]
     keys = [key for key in ("loss", "accuracy") if any(finite_or_none(v) is not None for t in every for v in t[key])]
     text = "\n".join(part for part in (title, remark) if part)
-    figure = learning_curves(curves, keys or ("loss",), title=text)
+    timed = all(value is not None for table in every for value in table["simulated_seconds"])
+    against = ("iteration", *["simulated_seconds"] * timed)
+    figure = learning_curves(curves, keys or ("loss",), title=text, against=against)
     settled = [v for g in shown if math.isfinite(mean_loss(g)) for t in _tables(g) for v in t["loss"]]
-    axes = figure.axes[0]
     figure.set_layout_engine("constrained")
-    if settled and len(settled) < sum(len(table) for table in every) and axes.get_ylim()[1] > WIDE * max(settled) > 0:
-        axes.set_ylim(top=WIDE * max(settled))
-    if axes.get_yscale() == "log":
-        thin_log_ticks(axes)
+    broken = len(settled) < sum(len(table) for table in every)
+    for axes in figure.axes[: len(against)]:  # the panels of the loss
+        if settled and broken and axes.get_ylim()[1] > WIDE * max(settled) > 0:
+            axes.set_ylim(top=WIDE * max(settled))
+        if axes.get_yscale() == "log":
+            thin_log_ticks(axes)
     finalize_layout(figure)
     return figure
 

@@ -59,7 +59,7 @@ class Study:
 
     def graph(self) -> Graph:
         """Return the graph of the study; all lines have the same."""
-        return graphs.parse(self.lines[0].keys["graph"])
+        return graphs.as_static(graphs.parse(self.lines[0].keys["graph"]), "a study")
 
     @property
     def iterations_per_epoch(self) -> float:

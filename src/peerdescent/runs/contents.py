@@ -22,12 +22,13 @@ from peerdescent.runs.log_files import CSV_FILE, remove_logs
 ENVIRONMENT = "environment.json"
 """The first file to be written; it identifies a run folder, since other programs may write an experiment.toml too."""
 EXPERIMENT, METRICS, SUMMARY = "experiment.toml", "metrics.jsonl", "summary.json"
+CLOCK = "clock.json"
 COMPARISON, TUNING, SWEEP = "comparison.toml", "tuning.toml", "sweep.toml"
 CHECKPOINTS, FIGURES = "checkpoints", "figures"
 MANIFEST = "manifest.json"
 CHECKPOINT_NAME = re.compile(r"\d{12}(\.safetensors)?")
 PART_NAME = re.compile(r"agents-(\d+)-(\d+)\.safetensors")
-_FILES = ("table.md", "table.csv", CSV_FILE, METRICS, EXPERIMENT)
+_FILES = ("table.md", "table.csv", CLOCK, CSV_FILE, METRICS, EXPERIMENT)
 _FILES_OF_A_TUNING = ("tuned.toml", "results.json", "README.md", "trials.jsonl")
 _FIGURES = tuple(f"{name}.{kind}" for name in ("comparison", "topology", "tuned", "sweep") for kind in ("png", "pdf"))
 _RUNS_OF_A_TUNING = ("trials", "own", "tuned")

@@ -5,6 +5,7 @@ environment.json  the machine and the versions
 metrics.jsonl     one JSON line per evaluation, appended
 checkpoints/      the latest states, as safetensors
 summary.json      how the run ended
+clock.json        simulated seconds in a network, if `clock` was asked for them
 """
 
 from __future__ import annotations

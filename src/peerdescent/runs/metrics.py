@@ -23,6 +23,7 @@ COLUMNS = (
     "gradient_norm",
     "bytes_sent",
     "seconds",
+    "simulated_seconds",
     "evaluation_seconds",
 )
 FINITE = ("loss", "consensus_error", "gradient_norm")

@@ -11,7 +11,7 @@ import scipy.sparse
 from peerdescent._util.validation import described
 from peerdescent.algorithms import DSGPA, Algorithm, as_algorithm, varied
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph, as_graph
+from peerdescent.graphs import Graph, as_graph, as_static
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation, Numbers
 from peerdescent.transforms import Chain, Powerball, Sign, Transform, power
@@ -55,7 +55,7 @@ def fixed_point(
     >>> fixed_point(make("d-sgd-1", eta=0.1), problem, "complete:3").round(4).tolist()
     [[0.303], [0.303], [0.3939]]
     """
-    network = as_graph(graph)
+    network = as_static(as_graph(graph), "the fixed point")
     as_algorithm(algorithm)
     if not (hasattr(problem, "A") and hasattr(problem, "c")):
         raise InputError(f"problem is {described(problem)}: fixed points are known for a Quadratic only.")

@@ -11,6 +11,7 @@ from peerdescent._util.numbers import finite_or_none
 from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph
+from peerdescent.mixing.periods import Period
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.ranges import nearest_stable, stable_range
 from peerdescent.theory.recursion import Equation
@@ -62,7 +63,7 @@ class Prediction:
 
 
 def predict(
-    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: int = 1
+    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: Period = 1
 ) -> Prediction:
     """Predict the stability of a method on the graph and weights of a run.
 
@@ -71,7 +72,7 @@ def predict(
         weights: the run's L and W.
         laplacian: the kind of L; "matched" follows a change of step sizes.
         mixing: the kind of W.
-        communication_period: iterations from one exchange of messages to the next.
+        communication_period: iterations from one exchange of messages to the next, or a schedule of them.
 
     >>> from peerdescent.algorithms import make
     >>> from peerdescent.graphs import parse
@@ -103,7 +104,7 @@ def predict(
 
 
 def predict_ranges(
-    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: int = 1
+    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: Period = 1
 ) -> dict[str, tuple[float, float | None]]:
     """Between which values each step size may be changed alone; None for no end within a thousandfold."""
     kinds: dict[str, Any] = {"laplacian": laplacian, "mixing": mixing, "communication_period": communication_period}
@@ -114,7 +115,7 @@ def predict_ranges(
     return {key: (low, finite_or_none(high)) for key, (low, high) in found.items()}
 
 
-def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: int = 1) -> str:
+def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: Period = 1) -> str:
     """On which graphs the method is stable with its values, and where this graph lies."""
     if algorithm.common_start or weights.graph.n == 1:
         return "nobody can disagree"

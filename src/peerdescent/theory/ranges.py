@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from peerdescent import schedules
-from peerdescent._util.validation import check_integer
 from peerdescent.algorithms import Algorithm, varied
+from peerdescent.mixing.periods import Period, Periods
 from peerdescent.mixing.weights import MATCHED, MixingWeights
 from peerdescent.theory.stability import Modes, bisect, judge, modes
 
@@ -22,7 +22,7 @@ def nearest_stable(
     graph: object,
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
-    communication_period: int = 1,
+    communication_period: Period = 1,
     weights: MixingWeights | None = None,
 ) -> dict[str, float]:
     """For each step size of an unstable method the nearest value that alone would make it stable.
@@ -48,7 +48,7 @@ def stable_range(
     graph: object,
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
-    communication_period: int = 1,
+    communication_period: Period = 1,
     weights: MixingWeights | None = None,
 ) -> dict[str, tuple[float, float]]:
     """For each step size the interval around its value in which it can be changed alone.
@@ -74,11 +74,11 @@ def _trials(
     graph: object,
     laplacian: str,
     mixing: str,
-    communication_period: int,
+    communication_period: Period,
     weights: MixingWeights | None,
 ) -> dict[str, tuple[float, Callable[[float], bool]]]:
     """For each positive step size its value, and a test whether the method settles with a multiple of it."""
-    check_integer("communication_period", communication_period, 1)
+    periods = Periods.parse(communication_period)
     found = modes(algorithm, graph, laplacian, mixing, weights)
 
     def trial(name: str, own: float) -> Callable[[float], bool]:
@@ -86,7 +86,7 @@ def _trials(
             changed = varied(algorithm, **{name: factor * own})
             scale = _step(algorithm) / _step(changed) if laplacian == MATCHED else 1.0
             tried = Modes(found.matrix, scale * found.values)
-            return judge(changed, tried, communication_period=communication_period).settles
+            return all(judge(changed, tried, communication_period=m).settles for m in periods.distinct)
 
         return stable
 

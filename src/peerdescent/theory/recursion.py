@@ -180,7 +180,7 @@ def _value(
             return value
         case Power(base) | Clamp(base):
             return slope * known[id(base)]
-        case Mixed(kind, source):
+        case Mixed(kind, source, _):
             return factors[kind] * known[id(source)]
         case Binary(sign, left, right):
             a, b = known[id(left)], known[id(right)]

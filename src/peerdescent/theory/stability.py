@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from peerdescent._util.validation import check_integer, check_number, described
+from peerdescent._util.validation import check_number, described
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
-from peerdescent.graphs import as_graph
+from peerdescent.graphs import as_graph, as_static
 from peerdescent.graphs.own_weights import as_kind
+from peerdescent.mixing.periods import Period, Periods
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation, Numbers
 
@@ -84,7 +85,7 @@ def stability(
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     curvature: float = 0.0,
-    communication_period: int = 1,
+    communication_period: Period = 1,
     weights: MixingWeights | None = None,
 ) -> Stability:
     """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x‖²/2.
@@ -106,7 +107,8 @@ def stability(
         laplacian: kind of L, or the matrix.
         mixing: kind of W, or the matrix.
         curvature: h, the same for all agents.
-        communication_period: iterations from one exchange to the next.
+        communication_period: iterations from one exchange to the next, or a schedule, which is judged by its worst
+            period: even a short segment that grows can overflow.
         weights: L and W of this graph and method, if they are built already.
 
     >>> from peerdescent.algorithms import make
@@ -115,17 +117,15 @@ def stability(
     >>> stability(make("dsgpa-t"), "star:10", "unit").reason
     'the largest eigenvalue of L, 10, has spectral radius 2.61674'
     """
-    _check(curvature, communication_period)
-    found = modes(algorithm, graph, laplacian, mixing, weights)
-    verdict = judge(algorithm, found, curvature, communication_period)
-    if not verdict.stable:
-        return verdict
-    return replace(verdict, chatter=_chatter(algorithm, found, curvature, communication_period))
-
-
-def _check(curvature: float, communication_period: int) -> None:
     check_number("curvature", curvature)
-    check_integer("communication_period", communication_period, 1)
+    periods = Periods.parse(communication_period).distinct
+    found = modes(algorithm, graph, laplacian, mixing, weights)
+    verdicts = {m: judge(algorithm, found, curvature, m) for m in periods}
+    m = max(periods, key=lambda m: (not verdicts[m].stable, not verdicts[m].settles, verdicts[m].shrinkage))
+    verdict = verdicts[m]
+    if len(periods) > 1:
+        verdict = replace(verdict, reason=f"{verdict.reason} with communication period {m}")
+    return replace(verdict, chatter=_chatter(algorithm, found, curvature, m)) if verdict.stable else verdict
 
 
 def modes(
@@ -139,7 +139,7 @@ def modes(
     name = Equation(algorithm).matrix
     laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
     if weights is None:
-        weights = MixingWeights.build(as_graph(graph), laplacian, mixing, algorithm)
+        weights = MixingWeights.build(as_static(as_graph(graph), "stability"), laplacian, mixing, algorithm)
     elif not isinstance(weights, MixingWeights):
         raise InputError(f"weights is {described(weights)}: expected MixingWeights of this graph, or None.")
     if weights.graph.n == 1 or algorithm.common_start:
@@ -175,7 +175,7 @@ def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communicat
     return Stability(radius < 1, radius, value, reason, mean, shrinkage)
 
 
-def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_period: int = 1) -> float:
+def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_period: Period = 1) -> float:
     """The eigenvalue of L (of I−W for methods that mix by W) up to which a method is stable, whatever the graph.
 
     0 if it is unstable on every connected graph with this curvature, infinity if it is stable on all. I−W has no
@@ -187,8 +187,13 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_per
     >>> round(stable_up_to(make("d2")), 4)
     1.3333
     """
-    _check(curvature, communication_period)
+    check_number("curvature", curvature)
     equation = Equation(algorithm)
+    return min(_stable_up_to(equation, curvature, m) for m in Periods.parse(communication_period).distinct)
+
+
+def _stable_up_to(equation: Equation, curvature: float, communication_period: int) -> float:
+    """The same for one period."""
 
     def radii(values: ArrayLike) -> _Radii:
         numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
@@ -199,7 +204,7 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_per
     if found.means(np.array([found.far]))[0] > 1 + ROUNDING:
         return 0.0
     unstable = np.flatnonzero(found.deciding() >= 1)
-    if algorithm.common_start or not len(unstable):
+    if equation.algorithm.common_start or not len(unstable):
         return math.inf
     first = int(unstable[0])
     inside, outside = float(grid[first - 1]), float(grid[first])

@@ -7,7 +7,7 @@ import math
 from peerdescent._util.validation import check_integer, check_number
 from peerdescent.algorithms import DSGPA, Algorithm, as_algorithm
 from peerdescent.errors import InputError
-from peerdescent.graphs import as_graph, spectrum
+from peerdescent.graphs import as_graph, as_static, spectrum
 
 SHARE = 0.99
 """The fraction of its bound that κ₂ takes."""
@@ -25,7 +25,7 @@ def theorem1_parameters(
     >>> round(values["eta"], 4), values["kappa1"] > 2
     (0.0548, True)
     """
-    network = as_graph(graph)
+    network = as_static(as_graph(graph), "Theorem 1")
     ends = spectrum(network.laplacian(laplacian), network.mixing())
     return parameters_for(ends.rho, ends.rho2, network.n, iterations, kappa1)
 

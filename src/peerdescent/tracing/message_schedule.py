@@ -29,6 +29,8 @@ class Message:
     """The messages that must arrive before it can be computed."""
     late: bool
     """Whether it depends on the gradient."""
+    number: int = 0
+    """Which of the step's messages along edges it is."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,20 @@ class Schedule:
 
 
 def plan_step(
-    point: Expression, outputs: Mapping[str, Expression], states: Collection[str], distributed: bool
+    point: Expression,
+    outputs: Mapping[str, Expression],
+    states: Collection[str],
+    distributed: bool,
+    filtered: bool = False,
 ) -> Schedule:
     """The order in which a step computes, sends and awaits; without messages unless it is distributed.
+
+    Args:
+        point: where the gradient is wanted.
+        outputs: the new value of every state.
+        states: their names.
+        distributed: whether rows are sent.
+        filtered: whether neighbours read something else than the array that is sent, which then needs a copy.
 
     >>> x, g = Array("x"), Array(GRADIENT)
     >>> schedule = plan_step(x, {"x": x - Mixed("laplacian", x) - Mixed("disagreement", g)}, ["x"], distributed=True)
@@ -59,7 +72,7 @@ def plan_step(
     >>> print(schedule.outputs["x"])
     ((x - laplacian(x)) - disagreement(@sent0))
     """
-    writer = _Rewriter({*states, POINT}, distributed)
+    writer = _Rewriter({*states, POINT}, distributed, filtered)
     new_point = writer.rewrite(point)
     for_point = tuple(writer.messages)
     if not isinstance(point, Array):
@@ -73,8 +86,8 @@ def plan_step(
 class _Rewriter:
     """Rewrites equations so that, if distributed, every exchange reads an array that is sent as a message."""
 
-    def __init__(self, available: set[str], distributed: bool) -> None:
-        self.available, self.distributed = available, distributed
+    def __init__(self, available: set[str], distributed: bool, filtered: bool) -> None:
+        self.available, self.distributed, self.filtered = available, distributed, filtered
         self.messages: list[Message] = []
         self.known: dict[int, Expression] = {}
         self._sent: dict[tuple[int, bool], Message] = {}
@@ -84,7 +97,7 @@ class _Rewriter:
         if id(node) not in self.known:
             self._kept.append(node)  # keeps its id unique
             if self.distributed and isinstance(node, Mixed):
-                self.known[id(node)] = Mixed(node.kind, Array(self._message(node).array))
+                self.known[id(node)] = replace(node, source=Array(self._message(node).array))
             else:
                 parts = {f.name: getattr(node, f.name) for f in fields(node)}
                 changed = {name: self.rewrite(part) for name, part in parts.items() if isinstance(part, Expression)}
@@ -97,13 +110,13 @@ class _Rewriter:
         key = (id(node.source), all_agents)
         if key not in self._sent:
             source = self.rewrite(node.source)
-            message = self._describe(source, all_agents)
+            message = replace(self._describe(source, all_agents), number=node.number)
             self._sent[key] = message
             self.messages.append(message)
         return self._sent[key]
 
     def _describe(self, source: Expression, all_agents: bool) -> Message:
-        if isinstance(source, Array) and source.name in self.available and not all_agents:
+        if isinstance(source, Array) and source.name in self.available and not (all_agents or self.filtered):
             return Message(source.name, False, None, (), False)
         sent = {message.array: message for message in self.messages}
         arrays = [node.source for node in walk(source) if isinstance(node, Mixed)]

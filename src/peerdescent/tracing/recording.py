@@ -25,12 +25,15 @@ class RecordingNetwork:
     """Record an iteration without messages: L = 0 and W = I."""
     rounded: bool = False
     """Messages are sent as bfloat16; an agent compares what it receives with the rounded values it sends."""
-    _sent: dict[int, Rounded] = field(default_factory=dict)
+    _sent: dict[int, tuple[int, Expression]] = field(default_factory=dict)
 
     def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
         if self.local:
             return Constant(0.0)
-        return Mixed(kind, self._sent.setdefault(id(source), Rounded(source)) if self.rounded else source)
+        if id(source) not in self._sent:
+            self._sent[id(source)] = len(self._sent), Rounded(source) if self.rounded else source
+        number, sent = self._sent[id(source)]
+        return Mixed(kind, sent, number)
 
     def laplacian(self, source: Expression) -> Expression:
         """L·source."""
@@ -90,11 +93,24 @@ def vectors_sent(algorithm: Algorithm) -> int:
     return len({id(a) for a in network.sent})
 
 
+def vectors_averaged(algorithm: Algorithm) -> int:
+    """The number of p-vectors of an agent that a global average needs, counted likewise.
+
+    >>> from peerdescent.algorithms import make
+    >>> vectors_averaged(make("dsgpa-f-pb")), vectors_averaged(make("gossip-sgd-outer"))
+    (1, 2)
+    """
+    network = _CountingNetwork()
+    algorithm.global_average(SimpleNamespace(**initial_state(algorithm, torch.ones(1, 1))), network)
+    return len({id(a) for a in network.averaged})
+
+
 class _CountingNetwork:
     """Passes everything through and keeps references to what was sent, so that ids stay distinct."""
 
     def __init__(self) -> None:
         self.sent: list[torch.Tensor] = []
+        self.averaged: list[torch.Tensor] = []
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         self.sent.append(a)
@@ -107,4 +123,5 @@ class _CountingNetwork:
         return a - self.disagreement(a)
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
+        self.averaged.append(a)
         return a

@@ -1,4 +1,4 @@
-"""What is added to a method's own update: decoupled weight decay, and a moving average of x."""
+"""What is added to a method's own update: decoupled weight decay, global averages, and a moving average of x."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import torch
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
+from peerdescent.distributed.exchange import Exchange
 from peerdescent.errors import InputError
 from peerdescent.kernels.update import Update
+from peerdescent.mixing.global_average import GlobalAverage
 from peerdescent.training.settings import Settings
 
 EMA = "x_ema"
@@ -35,10 +37,14 @@ def gradient_rate(algorithm: Algorithm) -> str:
     return "eta" if "eta" in algorithm.rates else algorithm.rates[0]
 
 
-def with_additions(update: Update, settings: Settings, average: torch.Tensor | None) -> Update:
+def with_additions(
+    update: Update, settings: Settings, average: torch.Tensor | None, global_average: GlobalAverage
+) -> Update:
     """The update with what settings add to it; `average` is the moving average so far, None at the start."""
     if settings.weight_decay and settings.decay == "decoupled":
         update = DecayedUpdate(update, settings.weight_decay)
+    if settings.average_every is not None:
+        update = MergedUpdate(update, settings.average_every, global_average)
     if settings.ema is not None:
         update = AveragedUpdate(update, settings.ema, average)
     return update
@@ -69,6 +75,10 @@ class AddedUpdate:
         """Await the messages in flight."""
         self._update.wait()
 
+    def exchanges(self) -> dict[int, Exchange]:
+        """The exchanges with neighbours, by the number of the message."""
+        return self._update.exchanges()
+
 
 class DecayedUpdate(AddedUpdate):
     """Decoupled weight decay: x^{k+1} = step(x^k, g^k) − η_k λ x^k for any method, with its own step size η_k.
@@ -87,6 +97,21 @@ class DecayedUpdate(AddedUpdate):
         self._before.copy_(x)
         super().finish(k)
         x.sub_(self._before, alpha=self.algorithm.hyperparameters(k)[self._rate] * self._weight_decay)
+
+
+class MergedUpdate(AddedUpdate):
+    """A global average after every P-th iteration: x_i ← x̄ for all agents i (Gossip-PGA, Chen et al. 2021)."""
+
+    def __init__(self, update: Update, average_every: int, global_average: GlobalAverage) -> None:
+        super().__init__(update)
+        self._every, self._average = average_every, global_average
+
+    def finish(self, k: int) -> None:
+        """End iteration k, and merge if it is the P-th, the 2P-th, …"""
+        super().finish(k)
+        if (k + 1) % self._every == 0:
+            for name, rows in self._average.of(self.state).items():
+                self.state[name].copy_(rows)
 
 
 class AveragedUpdate(AddedUpdate):

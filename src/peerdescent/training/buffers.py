@@ -5,7 +5,8 @@ In states that are kept (checkpoints, snapshots) they are further arrays, whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -76,3 +77,15 @@ def evaluate_each(
         return evaluate(problem, x, metrics)
     rows = [evaluate(of_agent(problem, buffers, i), x[i : i + 1], metrics) for i in range(len(x))]
     return {name: [value for row in rows for value in row[name]] for name in rows[0]}
+
+
+def digest_of_arrays(arrays: Iterable[torch.Tensor]) -> str:
+    """The SHA-256 of the numbers in some arrays.
+
+    >>> digest_of_arrays([torch.zeros(1)])[:8]
+    'df3f6198'
+    """
+    hashed = hashlib.sha256()
+    for array in arrays:
+        hashed.update(array.cpu().numpy().tobytes())
+    return hashed.hexdigest()

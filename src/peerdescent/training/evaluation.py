@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import SimpleNamespace
+from collections.abc import Callable
 
 import torch
 
-from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State
 from peerdescent.problems import Problem
 from peerdescent.problems.scores import Metrics
@@ -16,9 +14,6 @@ from peerdescent.runs.metrics import Row
 from peerdescent.training.added_updates import EMA
 from peerdescent.training.devices import in_double
 
-TOLERANCE = {torch.float64: 1e-9}
-SINGLE_TOLERANCE = 1e-3
-"""How far an invariant may drift by rounding, relative to the largest entry of the state."""
 AGENT_SAMPLES = 2_500
 """Training samples on which every agent is evaluated, however many agents there are."""
 
@@ -85,15 +80,3 @@ def evaluate_agents(problem: Problem, points: torch.Tensor, metrics: Metrics) ->
     judged = problem.for_agents(AGENT_SAMPLES)
     found = [evaluate_point(judged, point, metrics) for point in points]
     return {f"agent_{name}": [row[name] for row in found] for name in found[0]}
-
-
-def violations(algorithm: Algorithm, state: State) -> dict[str, float]:
-    """The method's invariants that its state violates, with how far, relative to the largest entry."""
-    peaks = [float(array.abs().max()) for name, array in state.items() if name != EMA]
-    largest = max(peaks)
-    if not all(map(math.isfinite, peaks)) or largest == 0:
-        return {}
-    tolerance = TOLERANCE.get(state["x"].dtype, SINGLE_TOLERANCE)
-    invariants: Mapping[str, torch.Tensor] = algorithm.invariants(SimpleNamespace(**state))
-    drift = {name: float(array.mean(dim=0).abs().max()) / largest for name, array in invariants.items()}
-    return {name: size for name, size in drift.items() if size > tolerance}

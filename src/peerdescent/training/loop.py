@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,20 +19,24 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import make_update
+from peerdescent.mixing.global_average import GlobalAverage
 from peerdescent.mixing.network import make_network
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems.base import Buffers, buffers_of
 from peerdescent.runs.fingerprint import identity
 from peerdescent.runs.metrics import diverged
 from peerdescent.training.added_updates import EMA, check_additions, with_additions
-from peerdescent.training.buffers import at_mean, evaluate_each, joined_state
+from peerdescent.training.buffers import at_mean, digest_of_arrays, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
+from peerdescent.training.compression import compression_of
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
-from peerdescent.training.evaluation import columns, evaluate, evaluate_agents, violations
+from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
 from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
+from peerdescent.training.impaired import check_impairments, impair, with_inactive
+from peerdescent.training.invariants import new_breaches, recorded_drift
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -84,13 +87,16 @@ class Run:
         """An iteration and the bytes sent until then, where counting starts anew."""
         self._injected = faults.injected(self.placement.block(group.rank))
         self._traffic_before = group.traffic.bytes_sent
+        notes = check_impairments(plan.algorithm, plan.settings, plan.name)
+        for note in notes if group.is_rank_zero else ():
+            self.recorder.note(note)
         self.start_digest = self._set_up(plan.start(self.problem).to(device, dtype))
 
     def _set_up(self, x: torch.Tensor) -> str:
         """Gradients and updates for the agents hosted here; returns a digest of all agents' starting points."""
         settings, group, block = self.settings, self.group, self.placement.block(self.group.rank)
         state = initial_state(self.algorithm, x)
-        digest = _digest([state["x"], *self.problem.initial_buffers(settings.seed).values()])
+        digest = digest_of_arrays([state["x"], *self.problem.initial_buffers(settings.seed).values()])
         group.check_same_on_all_ranks({**self._facts(), "starting points": digest[:12]})
         chosen = group.broadcast_object(choose_strategy(self.problem, x, settings) if group.is_rank_zero else None)
         oracle, self.strategy, reason = make_oracle(self.problem, settings, block, chosen, group)
@@ -112,24 +118,37 @@ class Run:
         known |= {"on-loss": self.faults.on_loss, "patience": str(self.settings.patience)}
         return {"version": __version__, **known}
 
-    def connect(self, state: State, weights: MixingWeights) -> None:
+    def connect(self, state: State, weights: Weights) -> None:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        self.recorder.note_at_end(*weights.notes)
-        network = make_network(weights, x.dtype, x.device, settings.message_dtype, self.group, self.placement)
-        update = make_update(
-            self.algorithm, state, network, settings.kernel, settings.threads or 1, settings.communication_period
+        rounds_before, compression = settings.periods.rounds_before, compression_of(self.algorithm, weights, settings)
+        self.recorder.note_at_end(*weights.notes, *compression.notes)
+        self.rounds, impairments = impair(weights, settings, self.lost, rounds_before)
+        where = x.dtype, x.device, settings.message_dtype, self.group, self.placement
+        network = make_network(
+            self.rounds,
+            *where,
+            rounds_before=rounds_before,
+            filters=[*compression.filters, *impairments],
+            consensus_step=compression.step,
         )
-        self.update = with_additions(update, settings, average)
+        how = settings.kernel, settings.threads or 1, settings.periods
+        self.merged, self._average = State(), GlobalAverage(self.algorithm, network)
+        update = with_additions(make_update(self.algorithm, state, network, *how), settings, average, self._average)
+        self.update = with_inactive(update, self.rounds, self.placement.block(self.group.rank), self.buffers)
         # Both kernels send the same messages, but not in the same order.
         self.group.check_same_on_all_ranks({"kernel": self.update.description.partition(" (")[0]})
-        self.bytes_per_exchange = self.plan.vectors_sent * self.plan.vector_bytes * 2 * len(self.graph.edges)
 
     @property
     def state(self) -> State:
         """x and what the method keeps besides, the rows of the agents hosted here."""
         return self.update.state
+
+    @property
+    def shown_state(self) -> State:
+        """The state that is evaluated: at the end with the final average, which a longer run would not have."""
+        return {**self.state, **self.merged}
 
     def kept_state(self) -> State:
         """All that the agents hosted here need to go on: the state and their buffers."""
@@ -137,7 +156,7 @@ class Run:
 
     def gathered_state(self) -> State:
         """The state of all agents in rank 0, elsewhere of the agents hosted there; all processes call this together."""
-        return {name: self.group.gather(array, self.placement) for name, array in self.state.items()}
+        return {name: self.group.gather(array, self.placement) for name, array in self.shown_state.items()}
 
     def gathered_buffers(self) -> Buffers:
         """The buffers of all agents, likewise."""
@@ -170,9 +189,8 @@ class Run:
                 lost = True
         if isinstance(outcome, DivergedError):
             raise outcome
-        return outcome or self._result(
-            self.state["x"], self.buffers, 0
-        )  # rank 0 has everything, but could not say so any more
+        # Without an outcome rank 0 has everything, but could not say so any more.
+        return outcome or self._result(self.shown_state["x"], self.buffers, 0)
 
     def _outcome(self) -> Result | DivergedError:
         try:
@@ -192,6 +210,7 @@ class Run:
                 break
             self._advance(stop)
             self._evaluate()
+        self._merge()
         if self.recorder.rose:
             self.recorder.note_at_end(ROSE)
         if self.checkpoints is not None:
@@ -265,10 +284,18 @@ class Run:
             if self.checkpoints is not None:
                 self.checkpoints.save_if_due(self)
 
+    def _merge(self) -> None:
+        """The final average, unless the last iteration ended with one."""
+        every = self.settings.average_every
+        if self.settings.final_average and not self.merged and not (every and self.k and self.k % every == 0):
+            self.merged = {name: rows.clone() for name, rows in self._average.of(self.state).items()}
+
     def _evaluate(self) -> None:
+        if self.k == self.settings.iterations:
+            self._merge()
         each = self.settings.evaluates_agents(self.all_agents[1].n)  # whoever is lost, all rows have the same columns
         begin, metrics = time.perf_counter(), self.plan.metrics
-        own = evaluate_each(evaluate_agents, self.problem, self.state["x"], self.buffers, metrics) if each else {}
+        own = evaluate_each(evaluate_agents, self.problem, self.shown_state["x"], self.buffers, metrics) if each else {}
         agents, state, buffers = self.group.gather_object(own), self.gathered_state(), self.gathered_buffers()
         finite = not self.group.is_rank_zero or self._record(state, buffers, agents, begin)
         if not self.group.broadcast_object(finite):
@@ -282,20 +309,19 @@ class Run:
         self.evaluation_seconds += time.perf_counter() - begin
         counted = {"bytes_sent": self.bytes_sent(), "seconds": self.seconds}
         row = {"iteration": self.k, **mean, **each, **counted, "evaluation_seconds": self.evaluation_seconds}
+        row |= recorded_drift(self.algorithm, state) if self.settings.impaired else {}
         self.callbacks.on_evaluation(self, row)
         if diverged(row):
             return False
-        for name, size in violations(self.algorithm, state).items():
-            if not any(name in known for known in self.recorder.notes):
-                self.recorder.note(
-                    f"invariant violated at iteration {self.k}: {name} is off by {size:.1e} of the largest entry"
-                )
+        for breach in new_breaches(self.algorithm, state, self.k, self.recorder.metrics, self.recorder.notes):
+            self.recorder.note(breach)
         return True
 
     def bytes_sent(self) -> int:
         """What the agents have sent along all edges, within a process too."""
-        (before, sent), m = self.bytes_before, self.settings.communication_period
-        return int(sent + (self.k // m - before // m) * self.bytes_per_exchange)
+        (before, sent), volume = self.bytes_before, self.plan.volume(self.rounds)
+        self.bytes_before = self.k, sent + volume.between(before, self.k)
+        return int(self.bytes_before[1] + volume.per_average * bool(self.merged))
 
     def _diverge(self) -> None:
         result = self._gathered_result()
@@ -313,7 +339,7 @@ class Run:
 
     def _gathered_result(self) -> Result:
         """The points of all agents in rank 0, elsewhere of those hosted there; all processes call this together."""
-        x, buffers = self.group.gather(self.state["x"], self.placement), self.gathered_buffers()
+        x, buffers = self.group.gather(self.shown_state["x"], self.placement), self.gathered_buffers()
         average = self.group.gather(self.state[EMA], self.placement).mean(dim=0) if EMA in self.state else None
         sent = sum(self.group.gather_object(self.group.traffic.bytes_sent - self._traffic_before))
         return replace(self._result(x, buffers, sent), x_ema=average)
@@ -336,10 +362,3 @@ class Run:
             weights=self.weights,
             buffers=buffers,
         )
-
-
-def _digest(arrays: Sequence[torch.Tensor]) -> str:
-    hashed = hashlib.sha256()
-    for array in arrays:
-        hashed.update(array.cpu().numpy().tobytes())
-    return hashed.hexdigest()

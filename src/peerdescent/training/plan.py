@@ -14,15 +14,20 @@ from peerdescent import problems, schedules
 from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
+from peerdescent.graphs import AnyGraph
+from peerdescent.mixing import compressors
+from peerdescent.mixing.global_average import Volume, bytes_per_average
+from peerdescent.mixing.rounds import Rounds
+from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
 from peerdescent.theory.prediction import Prediction, predict
 from peerdescent.tracing.recording import vectors_sent
+from peerdescent.training.compression import check_compression, consensus_step
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.memory import Estimate, check_memory, estimate
-from peerdescent.training.settings import Settings
+from peerdescent.training.settings import UNCOMPRESSED, Settings
 
 MADE_IN_PYTHON = "made_in_python"
 """The key that lists what only Python can make again."""
@@ -51,10 +56,10 @@ class Plan:
     """
 
     name: str
-    graph: Graph
+    graph: AnyGraph
     algorithm: Algorithm
     settings: Settings
-    weights: MixingWeights
+    weights: Weights
     make_problem: Callable[[], Problem]
     description: Mapping[str, Any]
     x0: torch.Tensor | None = None
@@ -67,6 +72,7 @@ class Plan:
             rate = getattr(self.algorithm, name)
             if (schedules.base(rate) or 0.0) > LARGEST_RATE:
                 raise InputError(f"{name} = {schedules.text(rate)}: expected a step size of at most {LARGEST_RATE:g}.")
+        check_compression(self.algorithm, self.graph, self.settings)
 
     @cached_property
     def problem(self) -> Problem:
@@ -92,10 +98,13 @@ class Plan:
         return estimate(
             agents,
             size.dimension,
-            len(self.algorithm.memory()) + (self.settings.ema is not None) + (self.settings.decay == "decoupled"),
-            self.vectors_sent,
+            len(self.algorithm.memory())
+            + (self.settings.ema is not None)
+            + (self.settings.decay == "decoupled")
+            + self.settings.delay * self.vectors_sent,
+            self.vectors_sent * (1 if self.settings.compress == UNCOMPRESSED else 2),  # and public copies
             8 if self.settings.dtype == "float64" else 4,
-            len(self.graph.edges),
+            len(self.graph.union.edges),
             size.data * processes,
             0 if batch is None else agents * batch * per_sample + size.drawn,
         )
@@ -109,18 +118,27 @@ class Plan:
     def prediction(self) -> Prediction:
         """Whether the method is stable here, why, and what would make it so."""
         s = self.settings
-        return predict(self.algorithm, self.weights, s.laplacian, s.mixing, s.communication_period)
+        if not isinstance(self.weights, MixingWeights):
+            return Prediction(None, None, None, "stability is judged for graphs that stay the same only")
+        weights = self.weights.scaled(consensus_step(self.algorithm, self.weights, s))
+        return predict(self.algorithm, weights, s.laplacian, s.mixing, s.periods)
 
     @cached_property
     def vector_bytes(self) -> int:
-        """The size of one message: p numbers in the precision of messages."""
-        size = 2 if self.settings.message_dtype == "bf16" else self.settings.place()[1].itemsize
-        return self.dimension * size
+        """The size of one message: p numbers in the precision of messages, compressed."""
+        dtype = torch.bfloat16 if self.settings.message_dtype == "bf16" else self.settings.place()[1]
+        return compressors.parse(self.settings.compress).row_bytes(self.dimension, dtype)
 
     @cached_property
     def vectors_sent(self) -> int:
         """How many vectors an agent sends to each neighbour in an exchange."""
         return vectors_sent(self.algorithm)
+
+    def volume(self, weights: Rounds) -> Volume:
+        """What the agents with these weights send: those of the plan, or those that are left."""
+        message = self.vectors_sent * self.vector_bytes
+        merge = bytes_per_average(self.algorithm, weights.n, self.dimension * self.settings.place()[1].itemsize)
+        return Volume(self.settings.periods, weights.messages, message, self.settings.average_every, merge)
 
     def start(self, problem: Problem) -> torch.Tensor:
         """The agents' starting points, n×p."""
@@ -138,7 +156,7 @@ class Plan:
 
 def make_plan(
     problem: Problem | Callable[[], Problem],
-    graph: Graph,
+    graph: AnyGraph,
     algorithm: Algorithm,
     settings: Settings,
     x0: torch.Tensor | None = None,
@@ -155,7 +173,7 @@ def make_plan(
     if x0 is not None:
         python.append("x0")
         made["x0"] = hashlib.sha256(as_points(x0).cpu().numpy().tobytes()).hexdigest()[:16]
-    weights = MixingWeights.build(graph, settings.laplacian, settings.mixing, algorithm)
+    weights = make_weights(graph, settings.laplacian, settings.mixing, algorithm)
     description = {
         "algorithm": made.pop("algorithm"),
         "problem": problem_name or made.pop("problem"),

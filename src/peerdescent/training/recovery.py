@@ -12,7 +12,8 @@ from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
 from peerdescent.graphs.own_weights import restricted
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.kernels.update import synchronize_messages
+from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.training.buffers import split_state
 from peerdescent.training.checkpoint_files import Checkpoint
 from peerdescent.training.checkpoints import Checkpoints, complete
@@ -132,7 +133,7 @@ def continue_without_lost(run: Run) -> bool:
         _stop(run, left.state, error)
     run.problem = problem.subset(left.agents)
     laplacian, mixing = (restricted(kind, left.agents) for kind in (run.settings.laplacian, run.settings.mixing))
-    weights = MixingWeights.build(run.graph, laplacian, mixing, run.algorithm)
+    weights = make_weights(run.graph, laplacian, mixing, run.algorithm)
     state, buffers = split_state(left.state)
     run.connect({name: array.clone() for name, array in state.items()}, weights)
     for name, rows in buffers.items():  # this process hosts the same agents as before
@@ -141,6 +142,7 @@ def continue_without_lost(run: Run) -> bool:
     restored = restore_invariants(run.algorithm, whole) if run.group.is_rank_zero else whole
     for name, array in run.state.items():
         run.group.scatter(restored[name] if run.group.is_rank_zero else None, array, run.placement)
+    synchronize_messages(run.update)
     run.recorder.note(left.note)
     run.recovery.confirm()
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,8 +12,8 @@ from torch import nn
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.describe import name_of
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
-from peerdescent.mixing.weights import MixingWeights
+from peerdescent.graphs import AnyGraph
+from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems import Problem
 from peerdescent.problems.base import Buffers
 from peerdescent.runs.metrics import Metrics, Row
@@ -23,6 +23,8 @@ from peerdescent.training.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from peerdescent.clock.model import NetworkModel
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Result:
     x: torch.Tensor
     metrics: Metrics
     problem: Problem
-    graph: Graph
+    graph: AnyGraph
     algorithm: Algorithm
     settings: Settings
     kernel: str
@@ -53,7 +55,7 @@ class Result:
     """Whether it ended before its iterations, because what it monitors no longer improved."""
     x_ema: torch.Tensor | None = None
     """The moving average of x̄, if `ema` asked for it; `problem.model(x_ema)` is its module."""
-    weights: MixingWeights | None = None
+    weights: Weights | None = None
     """L, W and their spectrum, as they were at the end."""
     buffers: Buffers = field(default_factory=dict)
     """What the model's forward pass changes, such as running statistics, by name: one row per agent, as in `x`."""
@@ -107,6 +109,26 @@ class Result:
     def name(self) -> str:
         """What tables and figures call the method."""
         return name_of(self.algorithm)
+
+    def clock(self, network: str | os.PathLike[str] | NetworkModel) -> Result:
+        """The same result, with simulated seconds in its metrics: how long it would have taken in a network.
+
+        Args:
+            network: a model, its TOML file, or the name of one that ships with the package, such as "wan".
+
+        >>> from peerdescent import train
+        >>> timed = train("quadratic", "ring:4", "d-sgd-1", iterations=10).clock("wan")
+        >>> 10 * 0.05 < timed.metrics[-1]["simulated_seconds"] < 10 * 0.1
+        True
+        """
+        from peerdescent.clock.files import read
+        from peerdescent.training.clocked import clocked, communication_of
+
+        if self.lost:
+            raise InputError("agents were lost on the way: the clock is for runs that kept all of them.")
+        sent = communication_of(self.algorithm, self.graph, self.settings, self.x.shape[1])
+        metrics = clocked(self.metrics, sent, read(network), self.settings.seed, self.processes > 1)
+        return replace(self, metrics=metrics)
 
     def plot(self, title: str = "") -> Figure:
         """Risk, accuracy and consensus error against iterations, bytes sent and time, as a matplotlib figure."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from peerdescent.errors import InputError
+from peerdescent.kernels.update import synchronize_messages
 from peerdescent.runs.contents import CHECKPOINTS, METRICS
 from peerdescent.runs.fingerprint import differences, fingerprint
 from peerdescent.runs.folder import RunFolder, digest_of_rows, read_metrics
@@ -36,7 +37,7 @@ def record_in(run: Run, folder: RunFolder) -> None:
     last = run.checkpoints.last(f"its metrics, which are intact up to iteration {recorded}," if len(rows) else "it")
     _check_same(run, folder, description, last)
     if last is not None and last.lost:
-        last.state = readmit_agents(run.algorithm, run.graph, last.state, last.lost)
+        last.state = readmit_agents(run.algorithm, run.graph.union, last.state, last.lost)
         run.recorder.note(f"{in_words(last.lost)} rejoined at iteration {last.iteration} with a neighbour's x")
     _check_length(run, folder, last, recorded)
     kept = [row for row in rows if last is not None and row["iteration"] <= last.iteration]
@@ -114,3 +115,4 @@ def _restore(run: Run, last: Checkpoint | None) -> None:
         for name, array in run.kept_state().items():
             rows: torch.Tensor | None = None if last is None else last.state[name]
             run.group.scatter(rows, array, run.placement)
+        synchronize_messages(run.update)

@@ -8,6 +8,7 @@ import msgspec
 
 from peerdescent._util.schema import LARGEST, Schema, about
 from peerdescent.errors import InputError
+from peerdescent.mixing.periods import Periods, plain_period
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +21,11 @@ PER_AGENT_UP_TO = 64
 MOST_THREADS = 1024
 """More than any run can use; far more make the system refuse to start them."""
 KINDS: tuple[Literal["laplacian"], Literal["mixing"]] = ("laplacian", "mixing")
+LONGEST_DELAY = 1000
+"""Rounds; a sender keeps its messages of so many."""
+MOST_NOISE = 1e30
+"""More would overflow single precision."""
+UNCOMPRESSED = "none"
 RUN, NETWORK, COMPUTE = "Run", "Communication", "Computation"
 
 
@@ -91,12 +97,58 @@ class Settings(Schema, frozen=True, kw_only=True):
         ),
     ] = "metropolis"
     communication_period: Annotated[
-        int, about("Exchange messages in every M-th iteration only.", "M", NETWORK, ge=1, le=LARGEST)
+        int | str,
+        about(
+            "Exchange messages in every M-th iteration only; 8,4@1000,1@3000 changes M at those iterations.",
+            "M",
+            NETWORK,
+            parse=plain_period,
+        ),
     ] = 1
+    average_every: Annotated[
+        int | None, about("Set all agents to their mean after every P-th iteration.", "P", NETWORK, ge=1, le=LARGEST)
+    ] = None
+    final_average: Annotated[
+        bool | None, about("Set all agents to their mean after the last iteration.", panel=NETWORK)
+    ] = None
     message_dtype: Annotated[
         Literal["same", "bf16"],
         about("Messages in the precision of --dtype, or rounded to bfloat16 (half the bytes or less).", panel=NETWORK),
     ] = "same"
+    drop: Annotated[
+        str | None,
+        about(
+            "Lose messages: with probability P in every round, or in bursts (gilbert:P:R or gilbert:P:R:LOSS: an edge "
+            "turns bad with P, good with R); :one-sided at the end loses each direction by itself.",
+            "P",
+            NETWORK,
+        ),
+    ] = None
+    inactive: Annotated[
+        str | None,
+        about(
+            "Agents do nothing at times: with probability P in every iteration, for a while (markov:P:R), or in turns "
+            "(cyclic:PERIOD:OFF).",
+            "P",
+            NETWORK,
+        ),
+    ] = None
+    delay: Annotated[int, about("Messages arrive D rounds late.", "D", NETWORK, ge=0, le=LONGEST_DELAY)] = 0
+    message_noise: Annotated[
+        float, about("σ of Gaussian noise on every entry of every message.", "S", NETWORK, ge=0, le=MOST_NOISE)
+    ] = 0.0
+    compress: Annotated[
+        str,
+        about(
+            "Send compressed changes of public copies: topk:SHARE, randk:SHARE, qsgd:BITS, sign, bf16; or none.",
+            "KIND",
+            NETWORK,
+        ),
+    ] = "none"
+    consensus_step: Annotated[
+        float | None,
+        about("c: multiplies L and I−W; 1, or less if compressed, unless given.", "C", NETWORK, gt=0, le=1),
+    ] = None
     device: Annotated[str, about("Where the tensors are: cpu, cuda, cuda:1, mps, xpu, …", "DEVICE", COMPUTE)] = "cpu"
     dtype: Annotated[Literal["float32", "float64"], about("Precision of the state.", panel=COMPUTE)] = "float32"
     threads: Annotated[int | None, about("CPU threads per process.", "N", COMPUTE, ge=1, le=MOST_THREADS)] = 1
@@ -116,15 +168,57 @@ class Settings(Schema, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for kind in KINDS:
             msgspec.structs.force_setattr(self, kind, _kind(kind, getattr(self, kind)))
+        for name in ("drop", "inactive"):  # a probability is a number in a file, and the simplest of their texts
+            given = getattr(self, name)
+            if isinstance(given, int | float) and not isinstance(given, bool):
+                msgspec.structs.force_setattr(self, name, str(given))
         super().__post_init__()
+        self._check_impairments()
         for name, other in {"decay": "weight_decay", "monitor": "patience"}.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise InputError(f"{name} = {getattr(self, name)!r} has no effect without {other}: give both.")
+        if self.compress != UNCOMPRESSED:
+            self._check_compression()
+
+    def _check_compression(self) -> None:
+        from peerdescent.mixing.compressors import parse
+
+        parse(self.compress)
+        if self.message_dtype != "same":
+            raise InputError(
+                f"message_dtype = {self.message_dtype!r} and compress = {self.compress!r} both decide how messages "
+                "are sent: give one of them."
+            )
+        impairments = {"drop": None, "inactive": None, "delay": 0, "message_noise": 0.0}
+        for name in (name for name, none in impairments.items() if getattr(self, name) != none):
+            raise InputError(
+                f"compress = {self.compress!r} and {name} = {getattr(self, name)!r} exclude each other: a public copy "
+                "must receive every update, as it was sent."
+            )
+
+    def _check_impairments(self) -> None:
+        """Refuse texts that mean nothing."""
+        from peerdescent.mixing.impairments import parse_drop, parse_inactive
+
+        if self.drop is not None:
+            parse_drop(self.drop)
+        if self.inactive is not None:
+            parse_inactive(self.inactive)
+
+    @property
+    def impaired(self) -> bool:
+        """Whether anything goes wrong on the network."""
+        return self.drop is not None or self.inactive is not None or self.delay > 0 or self.message_noise > 0
 
     @property
     def interval(self) -> int:
         """Iterations between evaluations."""
         return self.eval_every or max(1, self.iterations // EVALUATIONS)
+
+    @property
+    def periods(self) -> Periods:
+        """The iterations that exchange messages."""
+        return Periods.parse(self.communication_period)
 
     def evaluates_agents(self, agents: int) -> bool:
         """Whether each of so many agents is evaluated: that takes as long as evaluating their mean, for each one."""

@@ -14,6 +14,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import State, initial_state
 from peerdescent.distributed.heartbeat import SnapshotId
 from peerdescent.graphs import Graph
+from peerdescent.kernels.update import is_message_memory
 from peerdescent.training.buffers import joined_state, split_state
 
 
@@ -82,8 +83,8 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
     """The state of all agents from that of the survivors: lost agents come back with a neighbour's x.
 
     Each starts at the x of its first neighbour that stayed (of the first agent that stayed, if no neighbour did), with
-    the buffers of that neighbour, and with its memory as at the start of a run: dual variables and trackers at zero.
-    Then the invariants are restored.
+    the buffers and messages of that neighbour, and with its memory as at the start of a run: dual variables and
+    trackers at zero. Then the invariants are restored.
     """
     stayed = [agent for agent in range(graph.n) if agent not in lost]
     row = {agent: i for i, agent in enumerate(stayed)}
@@ -94,6 +95,8 @@ def readmit_agents(algorithm: Algorithm, graph: Graph, state: State, lost: Colle
     state, buffers = split_state(state)
     x = state["x"][rows]
     fresh = initial_state(algorithm, x)
+    sent = {name: array[rows] for name, array in state.items() if is_message_memory(name)}
+    fresh |= sent  # as if the neighbour had sent its messages for both
     whole = {name: fresh.get(name, x).clone() for name in state}  # what the method does not know is an average of x
     for name, array in state.items():
         whole[name][stayed] = array

@@ -57,7 +57,7 @@ SETTINGS: Expressions = {
     "eval_every": ("1", "None", "100"),
     "laplacian": (*KINDS, "'matched'"),
     "mixing": KINDS,
-    "communication_period": ("1", "2", "10**9"),
+    "communication_period": ("1", "2", "10**9", "'3,1@2'", "'2,@'"),
     "message_dtype": ("'bf16'", "'same'"),
     "dtype": ("'float64'", "'float32'", "torch.float32"),
     "device": ("'cpu'", "'meta'", "'cuda'", "torch.device('cpu')", "'hpu'"),

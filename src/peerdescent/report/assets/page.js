@@ -6,7 +6,7 @@
   const DASHES = ["solid", "9px,4px", "2px,3px", "9px,3px,2px,3px", "16px,4px"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "pentagon", "hexagram"];
   const Y = { loss: "risk", test_loss: "test loss", accuracy: "test accuracy (%)", ...added, consensus_error: "consensus error", gradient_norm: "gradient norm" };
-  const X = { iteration: "iterations", epochs: "epochs", bytes_sent: "bytes sent", seconds: "computing time (s)" };
+  const X = { iteration: "iterations", epochs: "epochs", bytes_sent: "bytes sent", seconds: "computing time (s)", simulated_seconds: "simulated seconds" };
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let printing = false;
 
@@ -63,7 +63,7 @@
 
   function hover(curve, p, s) {
     const deviation = p.std === null ? "" : ` ± ${number(+p.std.toPrecision(2))}`;
-    const place = { epochs: (v) => `${number(v)} epochs, `, bytes_sent: (v) => `${inUnits(v)}, `, seconds: (v) => `${number(v)} s, ` }[s.x];
+    const place = { epochs: (v) => `${number(v)} epochs, `, bytes_sent: (v) => `${inUnits(v)}, `, seconds: (v) => `${number(v)} s, `, simulated_seconds: (v) => `${number(v)} simulated s, ` }[s.x];
     return `<b>${safe(curve.label)}</b>: ${number(p.y)}${deviation}${s.y === "accuracy" ? " %" : ""}<br>at ${place ? place(p.x) : ""}k = ${p.k.toLocaleString("en")}`;
   }
 

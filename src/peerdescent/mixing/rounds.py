@@ -1,0 +1,94 @@
+"""The rounds of a run: L and W of each exchange of messages, and who receives from whom."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+KEPT_ROUNDS = 256
+"""Rounds whose matrices are kept: all of a periodic sequence, the last ones of a random one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One exchange of messages.
+
+    Args:
+        laplacian: L, n×n with zero row sums.
+        disagreement: I−W, likewise.
+        pairs: receivers and senders, one row each: who gets whose row.
+    """
+
+    laplacian: scipy.sparse.csr_array
+    disagreement: scipy.sparse.csr_array
+    pairs: NDArray[Any]
+
+    def scaled(self, c: float) -> Round:
+        """The same with c·L and c·(I−W)."""
+        return self if c == 1 else Round(self.laplacian * c, self.disagreement * c, self.pairs)
+
+
+class Rounds(Protocol):
+    """The exchanges of a run, numbered 0, 1, …"""
+
+    @property
+    def n(self) -> int:
+        """Number of agents."""
+        ...
+
+    @property
+    def period(self) -> int | None:
+        """Rounds after which they repeat; None if they never do."""
+        ...
+
+    @property
+    def pairs(self) -> NDArray[Any]:
+        """Receivers and senders of all rounds together."""
+        ...
+
+    def at(self, round: int) -> Round:
+        """The matrices and pairs of a round."""
+        ...
+
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1, for each vector that is sent."""
+        ...
+
+
+def both_directions(pairs: NDArray[Any]) -> NDArray[Any]:
+    """Receivers and senders along undirected edges.
+
+    >>> both_directions(np.array([[0, 1]])).tolist()
+    [[0, 1], [1, 0]]
+    """
+    return np.concatenate([pairs, pairs[:, ::-1]])
+
+
+T = TypeVar("T")
+
+
+class PerRound(Generic[T]):
+    """What is made of a round, kept for those that come again.
+
+    >>> made = PerRound(lambda r: [r], period=2)
+    >>> made(5) is made(1), made(0)
+    (True, [0])
+    """
+
+    def __init__(self, make: Callable[[int], T], period: int | None) -> None:
+        self._make, self._period = make, period
+        self._kept: OrderedDict[int, T] = OrderedDict()
+
+    def __call__(self, round: int) -> T:
+        number = round if self._period is None else round % self._period
+        if number not in self._kept:
+            self._kept[number] = self._make(number)
+            if len(self._kept) > max(KEPT_ROUNDS, self._period or 0):
+                self._kept.popitem(last=False)
+        return self._kept[number]

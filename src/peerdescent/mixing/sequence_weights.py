@@ -1,0 +1,137 @@
+"""L and W of graphs over time: the weights of every round, made when the round comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import scipy.sparse
+from numpy.typing import NDArray
+
+from peerdescent.algorithms import Algorithm
+from peerdescent.errors import InputError
+from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
+from peerdescent.graphs.matrices import CONNECTED_ONLY
+from peerdescent.graphs.own_weights import as_kind, is_own, label
+from peerdescent.mixing.rounds import Round, both_directions
+from peerdescent.mixing.weights import MATCHED, MixingWeights, matched_step
+
+SAMPLED_ROUNDS = 100
+"""Rounds of a random sequence whose mean stands for the expected one."""
+DEFAULT_MIXING = "metropolis"
+
+
+@dataclass(frozen=True)
+class SequenceWeights:
+    """A graph sequence with the L and W of each round.
+
+    Args:
+        graph: the graphs.
+        laplacian_kind: of L.
+        mixing_kind: of W, unless the rounds have weights of their own.
+        step: the αη by which the matched Laplacian (I−W)/(αη) is divided.
+        lazy: whether W becomes (I+W)/2.
+        notes: what was changed for the method to work, in sentences.
+    """
+
+    graph: GraphSequence
+    laplacian_kind: str
+    mixing_kind: str
+    step: float = 1.0
+    lazy: bool = False
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def build(cls, graph: GraphSequence, laplacian: str, mixing: str, algorithm: Algorithm) -> SequenceWeights:
+        """The weights of these kinds; (I+W)/2 for a method that needs it on some graphs, since rounds differ."""
+        if graph.weighted_rounds and mixing != DEFAULT_MIXING:
+            raise InputError(
+                f"mixing = {mixing!r}: {graph.spec or 'the sequence'} has weights of its own, by which it reaches "
+                "consensus; leave mixing out."
+            )
+        _check_kinds(laplacian, mixing)
+        lazy = algorithm.mixing(-1.0) == "lazy"
+        note = f"{type(algorithm).__name__} mixes with (I+W)/2 instead of W, because the graph changes over time."
+        made = cls(
+            graph, laplacian, mixing, matched_step(algorithm) if laplacian == MATCHED else 1.0, lazy, (note,) * lazy
+        )
+        made.at(0)  # refuses kinds that do not exist
+        return made
+
+    @property
+    def n(self) -> int:
+        """Number of agents."""
+        return self.graph.n
+
+    @property
+    def period(self) -> int | None:
+        """Rounds after which they repeat; None for random ones."""
+        return self.graph.period
+
+    @property
+    def pairs(self) -> NDArray[Any]:
+        """Receivers and senders of all rounds together."""
+        return both_directions(self.graph.union.pairs)
+
+    def messages(self, first: int, last: int) -> int:
+        """How many rows travel along edges in rounds first, …, last − 1, for each vector that is sent."""
+        return 2 * (self.graph.edges_before(last) - self.graph.edges_before(first))
+
+    def at(self, round: int) -> Round:
+        """L, I−W and the pairs of a round."""
+        graph = self.graph.graph(round)
+        disagreement = self._disagreement(graph)
+        if self.laplacian_kind == MATCHED:
+            laplacian = scipy.sparse.csr_array(disagreement / self.step)
+        else:
+            laplacian = graph.laplacian(self.laplacian_kind)
+        if self.lazy:
+            disagreement = scipy.sparse.csr_array(disagreement / 2)
+        return Round(laplacian, disagreement, both_directions(graph.pairs))
+
+    def _disagreement(self, graph: Graph) -> scipy.sparse.csr_array:
+        """I−W of a round's graph."""
+        if self.graph.weighted_rounds and graph.weights is not None:
+            return graph.laplacian("weighted")
+        return scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - graph.mixing(self.mixing_kind))
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The eigenvalues of the mean L and W of a period, or of the first rounds of a random sequence."""
+        rounds = [self.at(r) for r in range(self.period or SAMPLED_ROUNDS)]
+        laplacian = sum((r.laplacian for r in rounds[1:]), rounds[0].laplacian) / len(rounds)
+        disagreement = sum((r.disagreement for r in rounds[1:]), rounds[0].disagreement) / len(rounds)
+        mixing = scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - disagreement)
+        return spectrum(scipy.sparse.csr_array(laplacian), mixing)
+
+
+def _check_kinds(laplacian: str, mixing: str) -> None:
+    """Refuse a matrix and kinds that are for one connected graph."""
+    for name, kind, one in (("laplacian", laplacian, ()), ("mixing", mixing, CONNECTED_ONLY)):
+        if is_own(kind) or kind in one:
+            raise InputError(
+                f"{name} = {label(kind)!r} is for one connected graph, and here the graph changes over time: use "
+                "'metropolis', or a graph that stays."
+            )
+
+
+Weights = MixingWeights | SequenceWeights
+
+
+def make_weights(graph: AnyGraph, laplacian: str, mixing: str, algorithm: Algorithm) -> Weights:
+    """The weights of a graph, or of a sequence of graphs.
+
+    >>> from peerdescent.algorithms import make
+    >>> from peerdescent.graphs import parse
+    >>> weights = make_weights(parse("onepeer-exp:4"), "metropolis", "metropolis", make("d-sgd-1"))
+    >>> print(weights.at(1).disagreement.toarray())
+    [[ 0.5  0.  -0.5  0. ]
+     [ 0.   0.5  0.  -0.5]
+     [-0.5  0.   0.5  0. ]
+     [ 0.  -0.5  0.   0.5]]
+    """
+    laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
+    if isinstance(graph, Graph):
+        return MixingWeights.build(graph, laplacian, mixing, algorithm)
+    return SequenceWeights.build(graph, laplacian, mixing, algorithm)
