@@ -50,7 +50,7 @@ def test_the_example_draws_three_methods_against_simulated_seconds(tmp_path: Pat
     paces = {name: metrics[-1]["simulated_seconds"] / metrics[-1]["iteration"] for name, metrics in runs.items()}
     assert paces["gossip"] < paces["dsgpa"] < paces["all_reduce"]
     assert runs["dsgpa"][-1]["bytes_sent"] == 8 * 64 * 4 * 500_197
-    assert "| dsgpa-f |" in out
+    assert "| dsgpa-f ·" in out
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="network namespaces need root")

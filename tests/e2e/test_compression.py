@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.support import process_runs
+from tests.support import process_runs, training_loops
 from tests.support.commands import rows, without_seconds
 
 from peerdescent import Result, train
+from peerdescent.distributed.launcher import workers
+from peerdescent.mixing.compressors import parse
 
 pytestmark = pytest.mark.e2e
 SETTINGS: dict[str, Any] = {"iterations": 40, "batch_size": 4, "eval_every": 10, "gradients": "loop", "seed": 2}
@@ -66,3 +68,19 @@ def test_the_others_keep_their_copies_when_an_agent_is_lost(tmp_path: Path) -> N
     back = run(workers=2, iterations=80, out=tmp_path / "run", resume=True)
     assert len(back.x) == 5
     assert back.metrics[-1]["loss"] < result.metrics[0]["loss"]
+
+
+@pytest.mark.parametrize(("method", "compress"), [("d-sgt-1", "topk:0.1"), ("d-sgd-1", "qsgd:4")])
+def test_optimizers_equal_the_simulator_and_continue_from_a_file(method: str, compress: str, tmp_path: Path) -> None:
+    loops = training_loops
+    with workers(loops.AGENTS, loops.compressed, tmp_path, method, compress) as group:
+        found = loops.compressed(group, tmp_path, method, compress)
+    problem = process_runs.network(loops.AGENTS)
+    chosen: dict[str, Any] = {"iterations": loops.STEPS, "batch_size": loops.BATCH, "gradients": "loop"}
+    assert torch.equal(found["whole"], found["continued"])
+    vectors, row = 2 if method == "d-sgt-1" else 1, parse(compress).row_bytes(problem.dimension, torch.float32)
+    messages = (loops.STEPS + 1) * vectors * row  # that of the next iteration has left
+    assert found["bytes"].flatten().tolist() == [messages, 2 * messages, 2 * messages, messages]
+    if compress.startswith("topk"):  # the optimizers have no seed for random rounding but 0
+        one = train(problem, loops.GRAPH, method, compress=compress, consensus_step=0.3, seed=loops.SEED, **chosen)
+        assert torch.equal(found["whole"], one.x)

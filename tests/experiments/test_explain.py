@@ -233,8 +233,11 @@ def test_a_cure_may_be_a_larger_value(monkeypatch: pytest.MonkeyPatch, capsys: p
     found = facts(monkeypatch, capsys, *flags)["stability"]
     assert found["cures"]["alpha"] == pytest.approx(12, rel=1e-3)
     method = algorithms.make("dsgpa-f", dual="jacobi")
-    kinds = {"laplacian": "unit:0.001"}
-    suggested = prediction._suggestion(method, graphs.ring(5), kinds, {"alpha": found["cures"]["alpha"]})
+
+    def settles(changed: algorithms.Algorithm) -> bool:
+        return theory.stability(changed, graphs.ring(5), "unit:0.001").settles
+
+    suggested = prediction._suggestion(method, {"alpha": found["cures"]["alpha"]}, settles)
     assert suggested == "alpha = 13"
     assert facts(monkeypatch, capsys, *flags, "--set", "alpha=13")["stability"]["stable"] is True
 

@@ -128,6 +128,27 @@ def saved(group: ProcessGroup, folder: Path, name: str) -> dict[str, torch.Tenso
     return collected(group, {"whole": whole.x(), "continued": second.x()})
 
 
+def compressed(group: ProcessGroup, folder: Path, name: str, compress: str) -> dict[str, torch.Tensor]:
+    """Compressed messages: an uninterrupted run, one that is saved and continued, and the bytes sent."""
+
+    def make(parameters: Any) -> optim.Decentralized:
+        return optim.Decentralized(parameters, GRAPH, algorithms.make(name), compress=compress, consensus_step=0.3)
+
+    whole = Loop(group.rank, make)
+    whole.run(0, STEPS)
+    first = Loop(group.rank, make)
+    first.run(0, 5)
+    torch.save({"model": first.model.state_dict(), "opt": first.opt.state_dict()}, file := folder / f"{group.rank}.pt")
+    first.opt.wait()
+    second = Loop(group.rank, make)
+    content = torch.load(file, weights_only=True)
+    second.model.load_state_dict(content["model"])
+    second.opt.load_state_dict(content["opt"])
+    second.run(5, STEPS)
+    rows = {"whole": whole.x(), "continued": second.x()}
+    return collected(group, {**rows, "bytes": torch.tensor([whole.opt.bytes_sent()])})
+
+
 class Normed(nn.Module):
     """A network with running statistics."""
 

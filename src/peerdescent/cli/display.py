@@ -24,6 +24,7 @@ from peerdescent.errors import InputError
 from peerdescent.experiments import run as running
 from peerdescent.experiments.run import Outcome
 from peerdescent.experiments.schema import Experiment
+from peerdescent.graphs import Graph
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.plan import Plan
 from peerdescent.training.progress import ProgressBar
@@ -106,6 +107,8 @@ def _heading(experiment: Experiment, plan: Plan) -> str:
     from peerdescent.graphs.own_weights import label
 
     graph, ends, count = plan.graph, plan.weights.spectrum, len(plan.graph.union.edges)
+    if not isinstance(graph, Graph):  # the mean graph's eigenvalues would say little
+        return f"{experiment.problem} on {graph}"
     name = graph.spec or "a graph"
     return (
         f"{experiment.problem} on {name}: {graph.n} agents, {count} edge{'s' * (count != 1)}, "

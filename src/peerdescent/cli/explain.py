@@ -14,7 +14,7 @@ from peerdescent.cli.flags import OUTPUT, AsJson
 from peerdescent.clock.files import read
 
 if TYPE_CHECKING:
-    from peerdescent.experiments.explain import Explanation, Theorem1, Traffic
+    from peerdescent.experiments.explain import Explanation, GraphFacts, Theorem1, Traffic
 
 FigureFile = Annotated[
     Path | None,
@@ -78,16 +78,10 @@ def _show(facts: Explanation) -> None:
 
 
 def _lines(facts: Explanation) -> dict[str, str]:
-    graph, stable = facts.graph, facts.stability
-    low, high = graph.degrees
-    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    stable = facts.stability
     verdict = stable.sentence(facts.algorithm)
     return {
-        "graph": f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
-        + (f", diameter {graph.diameter}" if graph.diameter is not None else ""),
-        "spectrum": f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, "
-        f"λ₂(W) = {round(graph.lambda2, 12) + 0.0:.4g}, λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, "
-        f"gap {graph.gap:.4g}",
+        **_graph(facts.graph),
         "traffic": _traffic(facts.traffic),
         **_forecast(facts),
         "memory": f"about {facts.memory}",
@@ -106,6 +100,21 @@ def _forecast(facts: Explanation) -> dict[str, str]:
         return {}
     pace, equal = facts.forecast.sentences(facts.traffic.dimension)
     return {f"on {facts.forecast.network}": pace, "beside all_reduce": equal}
+
+
+def _graph(graph: GraphFacts) -> dict[str, str]:
+    """The graph and its eigenvalues, or how graphs over time contract."""
+    low, high = graph.degrees
+    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
+    size = f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
+    size += f", diameter {graph.diameter}" if graph.diameter is not None else ""
+    if graph.contraction is not None:
+        rounds = "random rounds" if graph.contraction.period is None else f"a period of {graph.contraction.period}"
+        over_time = f"; over time {graph.edges_per_round:.4g} edges per round, {rounds}"
+        return {"graph": f"all rounds together: {size}{over_time}", "mixing": str(graph.contraction)}
+    low_end, second = (f"{round(value, 12) + 0.0:.4g}" for value in (graph.lambda_min, graph.lambda2))
+    ends = f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, λ₂(W) = {second}, λmin(W) = {low_end}"
+    return {"graph": size, "spectrum": f"{ends}, gap {graph.gap:.4g}"}
 
 
 def _traffic(sent: Traffic) -> str:

@@ -16,7 +16,6 @@ from peerdescent.clock.model import NetworkModel
 from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, Graph
-from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem
 from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
@@ -49,9 +48,13 @@ class GraphFacts:
     lambda_min: float
     """The smallest eigenvalue of W."""
     gap: float
-    """1 − max(|λ₂(W)|, |λmin(W)|)."""
+    """1 − max(|λ₂(W)|, |λmin(W)|); on graphs over time, 1 − the contraction of one round."""
     lambda2: float
     """The second largest eigenvalue of W."""
+    contraction: theory.Contraction | None = None
+    """How mixing contracts on graphs over time, whose eigenvalues above are those of the mean L and W."""
+    edges_per_round: float | None = None
+    """The mean number of edges of a round, on graphs over time, of all of which `edges` is the number."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +130,7 @@ def explain(
 def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation:
     """What is known of a plan, and of its time in a network."""
     s = plan.settings
-    ranges = (
-        predict_ranges(plan.algorithm, plan.weights, s.laplacian, s.mixing, s.periods)
-        if isinstance(plan.weights, MixingWeights)
-        else {}
-    )
+    ranges = predict_ranges(plan.algorithm, plan.judged_weights, s.laplacian, s.mixing, s.periods, s.delay)
     return Explanation(
         plan.name,
         _graph(plan),
@@ -139,7 +138,7 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
         plan.prediction,
         ranges,
         theorem1(plan),
-        [*plan.weights.notes, *_not_judged(plan)],
+        [*plan.weights.notes, *_not_judged(plan), *_broken(plan)],
         plan.memory(),
         None if network is None else forecast_of(plan, network),
     )
@@ -153,11 +152,24 @@ def _not_judged(plan: Plan) -> list[str]:
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
 
 
+def _broken(plan: Plan) -> list[str]:
+    """What no longer holds of the method on this network."""
+    try:
+        kept = theory.invariants(plan.algorithm, plan.judged_weights)
+    except InputError:  # a step that cannot be recorded, which the prediction says
+        return []
+    return [] if kept.survive else [str(kept)]
+
+
 def _graph(plan: Plan) -> GraphFacts:
     graph, ends = plan.graph.union, plan.weights.spectrum
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
-    return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap, ends.lambda2)
+    if isinstance(plan.graph, Graph):
+        return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap, ends.lambda2)
+    found = theory.contraction(plan.weights)
+    eigenvalues = ends.rho, ends.rho2, ends.lambda_min, found.gap, ends.lambda2
+    return GraphFacts(*size, *eigenvalues, found, plan.graph.mean_edges)
 
 
 @functools.lru_cache(maxsize=4)
@@ -183,6 +195,8 @@ def theorem1(plan: Plan) -> Theorem1:
     """Whether the conditions of Theorem 1 hold, which do not, and the parameters that it asks for here."""
     method, n, ends = plan.algorithm, plan.graph.n, plan.weights.spectrum
     failing = theory.theorem1_failing(method, ends.rho, ends.rho2, n, plan.settings.iterations)
+    if not isinstance(plan.graph, Graph):
+        return Theorem1(False, ["Theorem 1 covers only graphs that stay the same"])
     if not isinstance(method, DSGPA) or method.power_on != "gradient":
         return Theorem1(not failing, failing)
     try:

@@ -119,6 +119,7 @@ _SET_COMMENT = (
 
 
 _EXAMPLES: dict[str, Any] = {
+    "consensus_step": 0.3,
     "eval_every": 60,
     "per_agent": True,
     "powerball": 0.7,
@@ -131,8 +132,7 @@ _EXAMPLES: dict[str, Any] = {
     "average_every": 100,
     "final_average": True,
     "drop": "0.1",
-    "inactive": "0.1",
-    "consensus_step": 0.3,
+    "inactive": "markov:0.05:0.2",
 }
 """What is shown for settings that have no value by default."""
 

@@ -21,7 +21,7 @@ import numpy as np
 from peerdescent._util.validation import check_integer
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph
-from peerdescent.graphs.sequence import Periodic
+from peerdescent.graphs.periodic import Periodic
 
 Round = dict[tuple[int, int], float]
 Agents = Sequence[int]

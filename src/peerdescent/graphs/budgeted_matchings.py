@@ -85,8 +85,8 @@ def activation(graph: Graph, part: NDArray[np.int64], budget: float) -> tuple[Nu
 
     λ₂(Σ p_j L_j) = min over v ⟂ 1, |v| = 1 of Σ p_j vᵀL_j v, so every v bounds it by a linear function of p. Each step
     maximises the smallest of the bounds so far, a linear program whose value bounds the optimum from above, and adds
-    those of the eigenvectors there (Kelley's cutting planes). The step goes half way from the best point so far, which
-    needs far fewer cuts.
+    those of the eigenvectors there (Kelley's cutting-plane method). It also tries the point half way to the best one so
+    far, which saves many cuts.
 
     >>> activation(Graph(3, ((0, 1), (1, 2))), np.array([0, 1]), 0.5)[0].tolist()
     [0.5, 0.5]

@@ -15,7 +15,8 @@ from peerdescent._util.validation import check_integer, described
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph
-from peerdescent.graphs.sequence import GraphSequence, Periodic, activity_of, as_static, check_weights, several_parts
+from peerdescent.graphs.periodic import Periodic, check_weights
+from peerdescent.graphs.sequence import GraphSequence, activity_of, as_static, several_parts
 from peerdescent.graphs.topologies import complete
 
 SAMPLED = 8

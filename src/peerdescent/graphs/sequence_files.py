@@ -11,7 +11,8 @@ from peerdescent.graphs import checks
 from peerdescent.graphs.edge_lists import read_edges
 from peerdescent.graphs.files import read_text
 from peerdescent.graphs.graph import Graph
-from peerdescent.graphs.sequence import Periodic, several_parts
+from peerdescent.graphs.periodic import Periodic
+from peerdescent.graphs.sequence import several_parts
 
 _INTEGER = re.compile(r"[0-9]{1,18}")
 EMPTY = "none"

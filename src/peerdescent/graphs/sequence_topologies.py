@@ -8,7 +8,7 @@ from peerdescent._util.validation import check_integer
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
 from peerdescent.graphs.graph import Graph
-from peerdescent.graphs.sequence import Periodic
+from peerdescent.graphs.periodic import Periodic
 
 
 def one_peer_exponential(n: int) -> Periodic:

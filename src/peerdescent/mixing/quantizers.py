@@ -72,7 +72,7 @@ class QSGD(Compressor):
         return -(-p // BUCKET) * dtype.itemsize + self.bits * packed_bytes(p)
 
     def encode(self, rows: torch.Tensor, origin: Origin) -> torch.Tensor:
-        """The maxima, then one plane of bits after the other."""
+        """The maxima, then the lowest bit of all entries, the next one, and so on."""
         p, s = rows.shape[1], self.levels
         M = _in_buckets(rows).abs().amax(dim=2)  # NaN if an entry is
         relative = rows / _spread(torch.where(M > 0, M, 1), p)
@@ -80,8 +80,8 @@ class QSGD(Compressor):
         u = torch.from_numpy(np.array(drawn).reshape(-1, p)).to(rows)
         level = torch.floor(s * relative.abs() + u).clamp_(max=s).copysign_(relative)
         code = level.nan_to_num_(nan=0, posinf=0, neginf=0).add_(s).to(torch.uint8)
-        planes = [pack((code & (1 << bit)) != 0) for bit in range(self.bits)]
-        return torch.cat([as_bytes(M), *planes], dim=1)
+        packed = [pack((code & (1 << bit)) != 0) for bit in range(self.bits)]
+        return torch.cat([as_bytes(M), *packed], dim=1)
 
     def decode(self, encoded: torch.Tensor, p: int, dtype: torch.dtype, origin: Origin) -> torch.Tensor:
         """τMl/s with the level l of each entry."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,8 +20,13 @@ from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.precision import restore_precision, state_dtype
 from peerdescent.optim.setup import STARTS, Options, check_options, check_weight_decay, group_of
 from peerdescent.training.added_updates import gradient_rate
+from peerdescent.training.compression import Compressed, check_compression, compression_of
+from peerdescent.training.settings import Settings
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
+
+COMPRESSION = ("compress", "consensus_step", "message_dtype")
+"""The options that decide how messages are compressed."""
 
 
 class Decentralized(CollectiveOptimizer):
@@ -75,7 +80,8 @@ class Decentralized(CollectiveOptimizer):
             self._share_parameters()
         kinds = options.get("laplacian", "metropolis"), options.get("mixing", "metropolis")
         weights = make_weights(self.graph, *kinds, self.algorithm)
-        self.notes = weights.notes
+        self._compression = _compression(self.algorithm, weights, options)
+        self.notes = weights.notes + self._compression.notes
         self._trained_groups = [number for number, parameters in enumerate(trained) if parameters]
         self._buckets = [self._bucket(number, trained[number], weights, options) for number in self._trained_groups]
         if self._peers is not None:  # both kernels send the same messages, but not in the same order
@@ -98,6 +104,8 @@ class Decentralized(CollectiveOptimizer):
             self._peers,
             traffic=self._traffic,
             rounds_before=Periods.parse(period).rounds_before,
+            filters=self._compression.filters,
+            consensus_step=self._compression.step,
         )
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
@@ -197,6 +205,14 @@ class Decentralized(CollectiveOptimizer):
             for name, pieces in bucket.memory().items():
                 for parameter, piece in zip(bucket.parameters, pieces, strict=True):
                     self.state[parameter][name] = piece
+
+
+def _compression(algorithm: Algorithm, weights: Weights, options: Options) -> Compressed:
+    """How messages are compressed, with the random numbers of seed 0."""
+    given: Mapping[str, Any] = options
+    asked = Settings(**{name: given[name] for name in COMPRESSION if name in given})
+    check_compression(algorithm, weights.graph, asked)
+    return compression_of(algorithm, weights, asked)
 
 
 def _numbers(algorithm: Algorithm) -> list[str]:

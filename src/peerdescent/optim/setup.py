@@ -28,6 +28,9 @@ class Options(TypedDict, total=False):
     communication_period: steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000" (1).
     average_every: steps from one global average to the next, by an all_reduce: all agents take their mean (never).
     message_dtype: "same", or "bf16" for half the bytes ("same").
+    compress: "topk:SHARE", "randk:SHARE", "qsgd:BITS", "sign" or "bf16": send compressed changes of public copies,
+        which are part of the state; save it before `wait` ("none").
+    consensus_step: c, which multiplies L and I−W (1, or less if messages are compressed).
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
     process_group: the processes of torch.distributed that are the agents, by rank (all).
@@ -43,6 +46,8 @@ class Options(TypedDict, total=False):
     communication_period: int | str
     average_every: int | None
     message_dtype: str
+    compress: str
+    consensus_step: float | None
     start: str
     kernel: str
     process_group: dist.ProcessGroup | None

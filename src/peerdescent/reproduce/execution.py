@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from peerdescent._util import extras
 from peerdescent.data.fetch import fetch
 from peerdescent.experiments import pool
-from peerdescent.reproduce import heterogeneous, speedup, speedup_report
+from peerdescent.reproduce import compression, heterogeneous, speedup, speedup_report
 from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
 from peerdescent.reproduce.report import accuracy_table, write_report
 from peerdescent.reproduce.results import LineResult, collect
@@ -21,6 +21,8 @@ from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_st
 
 def execute(what: str, seeds: int, reading: str, budget: float, out: Path, jobs: int, console: Console) -> Path:
     """Run a study of the paper, all of them, or one that it lacks; returns the report's path."""
+    if what == "compression":
+        return _compression(budget, out / what, console)
     extras.require("matplotlib", "figures")  # now, not after hours of runs
     shortened = f" --budget {budget}" * (budget != 1)
     if what in ADDITIONAL_CLAIMS:
@@ -49,6 +51,15 @@ def _heterogeneous(seeds: int, budget: float, out: Path, jobs: int, console: Con
     for study in studies:
         console.print(heterogeneous.table(study, results[study.name]).to_rich(("consensus error",), study.title))
     return path
+
+
+def _compression(budget: float, out: Path, console: Console) -> Path:
+    iterations, found = max(1, round(compression.ITERATIONS * budget)), list[tuple[str, ...]]()
+    for row in compression.rows(iterations):
+        found.append(row)
+        console.print(*row, sep="  ", markup=False)
+    command = "peerdescent reproduce compression" + f" --budget {budget}" * (budget != 1)
+    return compression.write_report(compression.table(found, iterations), out, command)
 
 
 def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:

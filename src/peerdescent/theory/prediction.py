@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,11 +12,13 @@ from peerdescent import schedules
 from peerdescent._util.numbers import finite_or_none
 from peerdescent.algorithms import DSGPA, Algorithm, varied
 from peerdescent.errors import InputError
-from peerdescent.graphs import Graph
-from peerdescent.mixing.periods import Period
+from peerdescent.mixing.periods import Period, Periods
+from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MixingWeights
-from peerdescent.theory.ranges import nearest_stable, stable_range
+from peerdescent.theory.agents import KnownRounds, as_rounds
+from peerdescent.theory.ranges import TRIAL_ROUNDS, nearest_stable, scale_of, stable_range
 from peerdescent.theory.recursion import Equation
+from peerdescent.theory.sequences import judge_rounds
 from peerdescent.theory.stability import stability, stable_up_to
 
 
@@ -40,6 +44,10 @@ class Prediction:
     cures: dict[str, float] = field(default_factory=dict)
     """For each step size the nearest value that alone makes the method stable."""
     suggestion: str = ""
+    estimated_from: int | None = None
+    """The rounds that the margin was estimated from; None if it was computed."""
+    interval: tuple[float, float] | None = None
+    """The 95 % confidence interval of 1 − margin, if that was estimated."""
 
     def sentence(self, name: str) -> str:
         """One line for the user, with a remedy if there is one."""
@@ -63,16 +71,22 @@ class Prediction:
 
 
 def predict(
-    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: Period = 1
+    algorithm: Algorithm,
+    weights: Rounds,
+    laplacian: str,
+    mixing: str,
+    communication_period: Period = 1,
+    delay: int = 0,
 ) -> Prediction:
     """Predict the stability of a method on the graph and weights of a run.
 
     Args:
         algorithm: the method.
-        weights: the run's L and W.
+        weights: the run's L and W, or those of every round.
         laplacian: the kind of L; "matched" follows a change of step sizes.
         mixing: the kind of W.
         communication_period: iterations from one exchange of messages to the next, or a schedule of them.
+        delay: rounds by which messages are late.
 
     >>> from peerdescent.algorithms import make
     >>> from peerdescent.graphs import parse
@@ -81,41 +95,88 @@ def predict(
     >>> predict(method, weights, "unit", "metropolis").suggestion
     'eta = 0.021'
     """
-    kinds: dict[str, Any] = {"laplacian": laplacian, "mixing": mixing, "communication_period": communication_period}
+    when: dict[str, Any] = {"communication_period": communication_period, "delay": delay}
     try:
-        verdict = stability(algorithm, weights.graph, **kinds, weights=weights)
-    except InputError as error:  # a method whose modes do not separate
+        if isinstance(weights, MixingWeights) and Equation(algorithm).separates:
+            return _in_modes(algorithm, weights, {"laplacian": laplacian, "mixing": mixing, **when})
+        return _on_rounds(algorithm, weights, laplacian, when)
+    except InputError as error:  # a method that theory cannot analyse
         return Prediction(None, None, None, str(error))
+
+
+def _in_modes(algorithm: Algorithm, weights: MixingWeights, kinds: dict[str, Any]) -> Prediction:
+    verdict = stability(algorithm, weights.graph, **kinds, weights=weights)
     cures = {} if verdict.settles else nearest_stable(algorithm, weights.graph, **kinds, weights=weights)
-    up_to = stable_up_to(algorithm, communication_period=communication_period)
+    when = kinds["communication_period"], kinds["delay"]
+    up_to = stable_up_to(algorithm, 0.0, *when)
     return Prediction(
         verdict.stable,
         verdict.settles,
         verdict.margin,
         verdict.reason,
-        condition(algorithm, up_to, weights, communication_period),
+        condition(algorithm, up_to, weights, *when),
         finite_or_none(up_to),
         verdict.eigenvalue,
         finite_or_none(verdict.tenfold),
         verdict.chatter,
         cures,
-        _suggestion(algorithm, weights.graph, kinds, cures),
+        _suggestion(algorithm, cures, lambda changed: stability(changed, weights.graph, **kinds).settles),
+    )
+
+
+def _on_rounds(algorithm: Algorithm, weights: Rounds, laplacian: str, when: dict[str, Any]) -> Prediction:
+    """The prediction where modes do not separate."""
+    rounds = as_rounds(weights)
+    verdict = stability(algorithm, None, weights=rounds, **when)
+    interval = (verdict.estimate.low, verdict.estimate.high) if verdict.estimate else None
+    sample = verdict.estimate.rounds if verdict.estimate else None
+    if not verdict.decided:
+        unknown = f"theory cannot tell whether it is stable: {verdict.reason}"
+        return Prediction(None, None, None, unknown, estimated_from=sample, interval=interval)
+    cures = {}
+    if not verdict.settles:
+        with suppress(InputError):  # too many agents to try dozens of values
+            cures = nearest_stable(algorithm, None, laplacian, weights=rounds, **when)
+
+    def settles(changed: Algorithm) -> bool:
+        trial = KnownRounds.of(rounds, TRIAL_ROUNDS, scale_of(algorithm, changed, laplacian))
+        periods = Periods.parse(when["communication_period"]).distinct
+        return all(judge_rounds(changed, trial, 0.0, m, when["delay"], TRIAL_ROUNDS).settles for m in periods)
+
+    return Prediction(
+        verdict.stable,
+        verdict.settles,
+        verdict.margin,
+        verdict.reason,
+        tenfold_iterations=finite_or_none(verdict.tenfold),
+        cures=cures,
+        suggestion=_suggestion(algorithm, cures, settles),
+        estimated_from=sample,
+        interval=interval,
     )
 
 
 def predict_ranges(
-    algorithm: Algorithm, weights: MixingWeights, laplacian: str, mixing: str, communication_period: Period = 1
+    algorithm: Algorithm,
+    weights: Rounds,
+    laplacian: str,
+    mixing: str,
+    communication_period: Period = 1,
+    delay: int = 0,
 ) -> dict[str, tuple[float, float | None]]:
     """Between which values each step size may be changed alone; None for no end within a thousandfold."""
-    kinds: dict[str, Any] = {"laplacian": laplacian, "mixing": mixing, "communication_period": communication_period}
+    kinds: dict[str, Any] = {"communication_period": communication_period, "delay": delay, "weights": weights}
+    graph = weights.graph if isinstance(weights, MixingWeights) else None
     try:
-        found = stable_range(algorithm, weights.graph, **kinds, weights=weights)
+        found = stable_range(algorithm, graph, laplacian, mixing, **kinds)
     except InputError:  # the prediction says why
         return {}
     return {key: (low, finite_or_none(high)) for key, (low, high) in found.items()}
 
 
-def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: Period = 1) -> str:
+def condition(
+    algorithm: Algorithm, up_to: float, weights: MixingWeights, communication_period: Period = 1, delay: int = 0
+) -> str:
     """On which graphs the method is stable with its values, and where this graph lies."""
     if algorithm.common_start or weights.graph.n == 1:
         return "nobody can disagree"
@@ -127,7 +188,7 @@ def condition(algorithm: Algorithm, up_to: float, weights: MixingWeights, commun
     if equation.matrix == "I−W":
         return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}"
     if isinstance(algorithm, DSGPA) and equation.power_on_direction:
-        below = stable_up_to(varied(algorithm, gamma=1.0), communication_period=communication_period)
+        below = stable_up_to(varied(algorithm, gamma=1.0), 0.0, communication_period, delay)
         where = f"below {below:.4g}" if below else f"on no connected graph for flat costs{_dual_too_strong(algorithm)}"
         return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}"
     return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}"
@@ -141,7 +202,7 @@ def _dual_too_strong(algorithm: Algorithm) -> str:
     return ""
 
 
-def _suggestion(algorithm: Algorithm, graph: Graph, kinds: dict[str, Any], cures: dict[str, float]) -> str:
+def _suggestion(algorithm: Algorithm, cures: dict[str, float], settles: Callable[[Algorithm], bool]) -> str:
     """One change that makes the method stable, with as few digits as will do."""
     for name, value in cures.items():
         lower = value < schedules.nominal(getattr(algorithm, name))
@@ -149,6 +210,6 @@ def _suggestion(algorithm: Algorithm, graph: Graph, kinds: dict[str, Any], cures
             step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
             rounded = (math.floor(0.999 * value / step) if lower else math.ceil(1.001 * value / step)) * step
             changed = varied(algorithm, **{name: float(f"{rounded:.{digits}g}")})
-            if stability(changed, graph, **kinds).settles:
+            if settles(changed):
                 return f"{name} = {rounded:.{digits}g}"
     return ""

@@ -9,10 +9,22 @@ import numpy as np
 
 from peerdescent import schedules
 from peerdescent.algorithms import Algorithm, varied
+from peerdescent.errors import InputError
 from peerdescent.mixing.periods import Period, Periods
+from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MATCHED, MixingWeights
-from peerdescent.theory.stability import Modes, bisect, judge, modes
+from peerdescent.theory.agents import KnownRounds, as_rounds
+from peerdescent.theory.radii import Modes
+from peerdescent.theory.recursion import Equation
+from peerdescent.theory.sequences import judge_rounds
+from peerdescent.theory.stability import bisect, judge, modes
 
+Settles = Callable[[Algorithm, float], bool]
+"""Whether a changed method settles, with L times a number."""
+TRIED_UP_TO = 150
+"""Numbers, states × agents, up to which step sizes are tried on a sequence of graphs."""
+TRIAL_ROUNDS = 100
+"""The rounds of a random sequence on which they are tried."""
 REACH = 1000.0
 """The largest factor by which a hyperparameter is changed, up or down."""
 
@@ -23,7 +35,8 @@ def nearest_stable(
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     communication_period: Period = 1,
-    weights: MixingWeights | None = None,
+    weights: Rounds | None = None,
+    delay: int = 0,
 ) -> dict[str, float]:
     """For each step size of an unstable method the nearest value that alone would make it stable.
 
@@ -36,7 +49,9 @@ def nearest_stable(
     (0.0215, 0.67)
     """
     cures = {}
-    for name, (own, stable) in _trials(algorithm, graph, laplacian, mixing, communication_period, weights).items():
+    for name, (own, stable) in _trials(
+        algorithm, graph, laplacian, mixing, communication_period, weights, delay
+    ).items():
         factors = [factor for up in (True, False) if (factor := _first(stable, up)) is not None]
         if factors:
             cures[name] = own * min(factors, key=lambda factor: abs(math.log(factor)))
@@ -49,7 +64,8 @@ def stable_range(
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
     communication_period: Period = 1,
-    weights: MixingWeights | None = None,
+    weights: Rounds | None = None,
+    delay: int = 0,
 ) -> dict[str, tuple[float, float]]:
     """For each step size the interval around its value in which it can be changed alone.
 
@@ -62,7 +78,9 @@ def stable_range(
     [0.72, 6.61]
     """
     ranges = {}
-    for name, (own, stable) in _trials(algorithm, graph, laplacian, mixing, communication_period, weights).items():
+    for name, (own, stable) in _trials(
+        algorithm, graph, laplacian, mixing, communication_period, weights, delay
+    ).items():
         if stable(1.0):
             low, high = (_first(stable, up, wanted=False) for up in (False, True))
             ranges[name] = (own * low if low else 0.0, own * high if high else math.inf)
@@ -75,23 +93,54 @@ def _trials(
     laplacian: str,
     mixing: str,
     communication_period: Period,
-    weights: MixingWeights | None,
+    weights: Rounds | None,
+    delay: int,
 ) -> dict[str, tuple[float, Callable[[float], bool]]]:
     """For each positive step size its value, and a test whether the method settles with a multiple of it."""
-    periods = Periods.parse(communication_period)
-    found = modes(algorithm, graph, laplacian, mixing, weights)
+    periods = Periods.parse(communication_period).distinct
+    if weights is None or isinstance(weights, MixingWeights):
+        settles = _in_modes(modes(algorithm, graph, laplacian, mixing, weights), periods, delay)
+    else:
+        settles = _on_rounds(algorithm, weights, periods, delay)
 
     def trial(name: str, own: float) -> Callable[[float], bool]:
         def stable(factor: float) -> bool:
             changed = varied(algorithm, **{name: factor * own})
-            scale = _step(algorithm) / _step(changed) if laplacian == MATCHED else 1.0
-            tried = Modes(found.matrix, scale * found.values)
-            return all(judge(changed, tried, communication_period=m).settles for m in periods.distinct)
+            return settles(changed, scale_of(algorithm, changed, laplacian))
 
         return stable
 
     values = {name: schedules.nominal(getattr(algorithm, name)) for name in algorithm.rates}
     return {name: (own, trial(name, own)) for name, own in values.items() if own > 0}
+
+
+def _in_modes(found: Modes, periods: tuple[int, ...], delay: int) -> Settles:
+    def settles(changed: Algorithm, scale: float) -> bool:
+        tried = Modes(found.matrix, scale * found.values)
+        return all(judge(changed, tried, communication_period=m, delay=delay).settles for m in periods)
+
+    return settles
+
+
+def _on_rounds(algorithm: Algorithm, weights: Rounds, periods: tuple[int, ...], delay: int) -> Settles:
+    """The same for all agents at once, for small networks: dozens of values are tried."""
+    rounds = as_rounds(weights)
+    numbers = Equation(algorithm).arrays(delay) * rounds.n
+    if numbers > TRIED_UP_TO:
+        raise InputError(f"step sizes are not tried on a sequence of graphs with {numbers:,} numbers.")
+
+    known = KnownRounds.of(rounds, TRIAL_ROUNDS)
+
+    def settles(changed: Algorithm, scale: float) -> bool:
+        trial = known.scaled(scale)
+        return all(judge_rounds(changed, trial, 0.0, m, delay, TRIAL_ROUNDS).settles for m in periods)
+
+    return settles
+
+
+def scale_of(algorithm: Algorithm, changed: Algorithm, laplacian: str) -> float:
+    """By what L is multiplied if the method changes."""
+    return _step(algorithm) / _step(changed) if laplacian == MATCHED else 1.0
 
 
 def _step(algorithm: Algorithm) -> float:

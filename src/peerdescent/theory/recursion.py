@@ -6,8 +6,6 @@ I−W a number μ, and the step a matrix, derived from the same recorded equatio
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,16 +17,11 @@ from peerdescent._util.validation import check_integer, check_number
 from peerdescent.algorithms import Algorithm, as_algorithm
 from peerdescent.algorithms.state import memory_of
 from peerdescent.errors import InputError
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Scalar, walk
-from peerdescent.tracing.recording import GRADIENT, RecordingError, record
+from peerdescent.expressions import Clamp, Expression, Mixed, Power, walk
+from peerdescent.theory.evaluation import evaluate
+from peerdescent.tracing.recording import RecordingError, record
 
 Numbers = NDArray[np.float64]
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 
 
 def recursion(
@@ -88,14 +81,35 @@ class Equation:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = as_algorithm(algorithm)
         self.names = ("x", *memory_of(algorithm))
-        self._exchanging = self._record(local=False)
-        nodes = list(walk(self._exchanging[0], *self._exchanging[1].values()))
+        self.exchanging = self._record(local=False)
+        nodes = list(walk(self.exchanging[0], *self.exchanging[1].values()))
         self.powers = [node for node in nodes if isinstance(node, (Power, Clamp))]
-        used = {node.kind for node in nodes if isinstance(node, Mixed)}
-        if {"laplacian", "disagreement"} <= used:
-            raise InputError(f"{type(algorithm).__name__} uses both L and W: its modes do not separate.")
-        self.matrix = "L" if "laplacian" in used else "I−W"
+        mixed = [node for node in nodes if isinstance(node, Mixed) and node.kind != "mean"]
+        self.messages = list({id(node.source): node.source for node in mixed}.values())
+        """The arrays that are sent to neighbours, each once."""
+        self.kinds = {node.kind for node in mixed}
+        """The matrices that the step uses."""
+
+    @cached_property
+    def separates(self) -> bool:
+        """Whether one symmetric matrix's eigenvectors split the step into modes."""
+        return not {"laplacian", "disagreement"} <= self.kinds
+
+    @cached_property
+    def matrix(self) -> str:
         """The matrix whose eigenvectors split the step into modes."""
+        if not self.separates:
+            raise InputError(f"{type(self.algorithm).__name__} uses both L and W: its modes do not separate.")
+        return "L" if "laplacian" in self.kinds else "I−W"
+
+    def arrays(self, delay: int = 0) -> int:
+        """How many arrays decide the next iteration: the states, and messages on their way for `delay` rounds."""
+        return len(self.names) + delay * len(self.messages)
+
+    def lag(self, message: Expression, delay: int) -> int:
+        """Where the latest value of a message is, followed by the older ones up to those of `delay` rounds ago."""
+        number = next(i for i, source in enumerate(self.messages) if source is message)
+        return len(self.names) + delay * number
 
     def _record(self, local: bool) -> tuple[Expression, dict[str, Expression]]:
         try:
@@ -104,7 +118,7 @@ class Equation:
             raise InputError(f"theory cannot analyse {type(self.algorithm).__name__}: {error}.") from error
 
     @cached_property
-    def _local(self) -> tuple[Expression, dict[str, Expression]]:
+    def local(self) -> tuple[Expression, dict[str, Expression]]:
         return self._record(local=True)
 
     @cached_property
@@ -122,6 +136,10 @@ class Equation:
         stays = (step.matrix[0] == np.eye(len(starts))).all(axis=1) & (step.gradient[0] == 0)
         return [i for i, start in enumerate(starts) if start == "x" or not stays[i]]
 
+    def deciding(self, delay: int = 0) -> list[int]:
+        """The arrays that ever leave zero, with the messages on their way."""
+        return [*self.moving, *range(len(self.names), self.arrays(delay))]
+
     def step(
         self,
         laplacian: ArrayLike,
@@ -129,6 +147,7 @@ class Equation:
         slope: ArrayLike = 1.0,
         k: int | None = None,
         local: bool = False,
+        delay: int = 0,
     ) -> LinearStep:
         """The step in modes with these eigenvalues of L and of I−W; both zero is the agents' mean.
 
@@ -139,19 +158,39 @@ class Equation:
                 1 is γ = 1; 0 is a power with γ < 1 far from the solution, where |σ(a)| is small against |a|.
             k: the iteration whose hyperparameters are used; by default the nominal ones.
             local: the step without messages, between exchanges.
+            delay: L and I−W act on the messages of so many rounds ago, which then belong to the state.
         """
-        point, outputs = self._local if local else self._exchanging
         given = (np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (laplacian, disagreement, slope))
         lam, mu, slopes = (a[:, None] for a in np.broadcast_arrays(*given))
         factors = {"laplacian": lam, "disagreement": mu, "mean": ((lam == 0) & (mu == 0)).astype(np.float64)}
-        arrays = dict(zip((*self.names, GRADIENT), np.eye(len(self.names) + 1), strict=True))
-        leaves = {**arrays, **(self.algorithm.nominal() if k is None else self.algorithm.hyperparameters(k))}
-        known: dict[int, Any] = {}
-        for node in walk(point, *outputs.values()):
-            known[id(node)] = _value(node, known, leaves, factors, slopes)
-        shape = (len(lam), len(self.names) + 1)
-        rows = np.stack([np.broadcast_to(known[id(outputs[name])], shape) for name in self.names], axis=1)
-        return LinearStep(rows[:, :, :-1], rows[:, :, -1], np.broadcast_to(known[id(point)], shape)[:, :-1])
+        size = self.arrays(delay)
+        units = np.eye(size + 1)
+        rows = list(units[:size])
+        for message in self.messages if delay and not local else ():
+            first = self.lag(message, delay)
+            rows[first + 1 : first + delay] = rows[first : first + delay - 1]
+
+        def mix(node: Mixed, value: Any) -> Any:
+            if delay and node.kind != "mean":
+                first = self.lag(node.source, delay)
+                rows[first], value = value, units[first + delay - 1]
+            return factors[node.kind] * value
+
+        point, new = evaluate(
+            self.local if local else self.exchanging,
+            {**dict(zip(self.names, units, strict=False)), **self.numbers(k)},
+            gradient=lambda _: units[-1],
+            mix=mix,
+            powered=lambda _, value: slopes * value,
+        )
+        shape = (len(lam), size + 1)
+        rows[: len(self.names)] = (new[name] for name in self.names)
+        full = np.stack([np.broadcast_to(row, shape) for row in rows], axis=1)
+        return LinearStep(full[:, :, :-1], full[:, :, -1], np.broadcast_to(point, shape)[:, :-1])
+
+    def numbers(self, k: int | None = None) -> dict[str, float]:
+        """The hyperparameters of iteration k, or the nominal ones."""
+        return self.algorithm.nominal() if k is None else self.algorithm.hyperparameters(k)
 
     def period(
         self,
@@ -160,41 +199,11 @@ class Equation:
         curvature: float,
         slope: ArrayLike,
         communication_period: int,
+        delay: int = 0,
     ) -> Numbers:
         """The matrices of one communication period, whose last iteration exchanges messages, for f_i = h‖x‖²/2."""
-        exchanging = self.step(laplacian, disagreement, slope).closed(curvature)
+        exchanging = self.step(laplacian, disagreement, slope, delay=delay).closed(curvature)
         if communication_period == 1:
             return exchanging
-        local = self.step(laplacian, disagreement, slope, local=True).closed(curvature)
+        local = self.step(laplacian, disagreement, slope, local=True, delay=delay).closed(curvature)
         return np.asarray(exchanging @ np.linalg.matrix_power(local, communication_period - 1), dtype=np.float64)
-
-
-def _value(
-    node: Expression, known: dict[int, Any], leaves: dict[str, Any], factors: dict[str, Numbers], slope: Numbers
-) -> Any:
-    """The value of a number; for an array its coefficients on the states and the gradient."""
-    match node:
-        case Array(name) | Scalar(name):
-            return leaves[name]
-        case Constant(value):
-            return value
-        case Power(base) | Clamp(base):
-            return slope * known[id(base)]
-        case Mixed(kind, source, _):
-            return factors[kind] * known[id(source)]
-        case Binary(sign, left, right):
-            a, b = known[id(left)], known[id(right)]
-            if not _linear(sign, left.scalar, right.scalar, a, b):
-                text = str(node).replace(GRADIENT, "g")
-                raise InputError(f"no prediction: the step is not linear, it computes {text}.")
-            return OPERATORS[sign](a, b)
-    raise TypeError(f"unknown node {node}")
-
-
-def _linear(sign: str, left: bool, right: bool, a: Any, b: Any) -> bool:
-    """Whether an operation keeps things linear, given which sides are numbers."""
-    if sign == "*":
-        return left or right
-    if sign == "/":
-        return right
-    return left == right or (a if left else b) == 0  # a number added to an array is an affine step, unless it is 0

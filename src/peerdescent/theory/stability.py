@@ -4,79 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from peerdescent._util.validation import check_number, described
+from peerdescent._util.validation import check_integer, check_number, described
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
-from peerdescent.graphs import as_graph, as_static
-from peerdescent.graphs.own_weights import as_kind
+from peerdescent.graphs import as_graph
 from peerdescent.mixing.periods import Period, Periods
+from peerdescent.mixing.rounds import Rounds
+from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
+from peerdescent.theory.radii import FLAT, ROUNDING, ModeRadii, Modes
 from peerdescent.theory.recursion import Equation, Numbers
+from peerdescent.theory.sequences import judge_rounds
+from peerdescent.theory.verdict import Stability, decide
 
 DENSE_UP_TO = 500
 """Agents up to which every eigenvalue is used; beyond, a grid between the extreme ones."""
-ROUNDING = 1e-9
-"""How far from 1 the eigenvalue of a conserved quantity may be."""
-FLAT = 1e-6
-"""A slope at which a power is practically flat but still decides whether a neutral mode grows or shrinks."""
 LARGEST = {"L": 1e6, "I−W": 2.0}
 """The largest eigenvalue considered; I−W has none beyond."""
-
-
-@dataclass(frozen=True)
-class Stability:
-    """Whether a method stays bounded, which mode decides, how fast disagreement dies out, how finely it settles."""
-
-    stable: bool
-    """From every starting point everything stays bounded; without a power, disagreement also dies out."""
-    radius: float
-    """The largest spectral radius over all modes of disagreement, or the mean's if that is above 1."""
-    eigenvalue: float
-    """The eigenvalue of L (or of I−W) whose mode has that radius; 0 for the mean."""
-    reason: str
-    mean: float = 1.0
-    """The spectral radius of the agents' mean; 1 for a mean that does not move by itself."""
-    shrinkage: float = 0.0
-    """The spectral radius with γ = 1: equal to `radius` unless a power matters."""
-    chatter: float | None = None
-    """The approximate size at which entries under a power keep oscillating; None without a power."""
-
-    @property
-    def margin(self) -> float:
-        """1 − radius; negative if unstable."""
-        return 1 - self.radius
-
-    @property
-    def settles(self) -> bool:
-        """Stable, and not merely oscillating where the method with γ = 1 would be unstable."""
-        return self.stable and self.shrinkage < 1
-
-    @property
-    def tenfold(self) -> float:
-        """Iterations until disagreement has shrunk tenfold; infinite if it does not."""
-        if not self.settles:
-            return math.inf
-        return math.log(10) / -math.log(self.shrinkage) if self.shrinkage > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Modes:
-    """The eigenvalues, of L or of I−W, of a method's modes."""
-
-    matrix: str
-    values: Numbers
-
-    def pairs(self) -> tuple[Numbers, Numbers]:
-        """Each mode's eigenvalues of L and of I−W; the matrix that the method does not use has zeros."""
-        nothing = np.zeros_like(self.values)
-        return (self.values, nothing) if self.matrix == "L" else (nothing, self.values)
 
 
 def stability(
@@ -86,7 +37,8 @@ def stability(
     mixing: str = "metropolis",
     curvature: float = 0.0,
     communication_period: Period = 1,
-    weights: MixingWeights | None = None,
+    weights: Rounds | None = None,
+    delay: int = 0,
 ) -> Stability:
     """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x‖²/2.
 
@@ -99,33 +51,51 @@ def stability(
     solution the slope of σ is infinite, so the method does not converge exactly: entries under the power keep about
     the size `chatter` = s^(−1/(1−γ)), where s is the largest slope at which the linear recursion is stable.
 
+    On graphs that change from round to round, and for a method with both L and W, modes do not separate: then the
+    recursion of all agents at once decides, see `judge_rounds`, and `chatter` is not known.
+
     Hyperparameters are the nominal ones: those of iteration 0, or of the end of a warm-up.
 
     Args:
         algorithm: the method.
-        graph: the communication graph: a Graph, a networkx graph or a text such as "ring:10".
+        graph: the communication graph or sequence of graphs: a Graph, a networkx graph or a text such as "ring:10".
         laplacian: kind of L, or the matrix.
         mixing: kind of W, or the matrix.
         curvature: h, the same for all agents.
         communication_period: iterations from one exchange to the next, or a schedule, which is judged by its worst
             period: even a short segment that grows can overflow.
-        weights: L and W of this graph and method, if they are built already.
+        weights: L and W of this graph and method, if they are built already, or those of every round.
+        delay: rounds by which messages are late.
 
     >>> from peerdescent.algorithms import make
     >>> stability(make("dsgpa-f"), "authors10", "unit").stable
     True
     >>> stability(make("dsgpa-t"), "star:10", "unit").reason
     'the largest eigenvalue of L, 10, has spectral radius 2.61674'
+    >>> stability(make("d-sgt-1"), "onepeer-exp:8").stable
+    True
     """
     check_number("curvature", curvature)
+    check_integer("delay", delay, 0)
     periods = Periods.parse(communication_period).distinct
+    if weights is None:
+        weights = _weights(algorithm, graph, laplacian, mixing)
+    if not (isinstance(weights, MixingWeights) and Equation(algorithm).separates):
+        return _worst({m: judge_rounds(algorithm, weights, curvature, m, delay) for m in periods})[1]
     found = modes(algorithm, graph, laplacian, mixing, weights)
-    verdicts = {m: judge(algorithm, found, curvature, m) for m in periods}
-    m = max(periods, key=lambda m: (not verdicts[m].stable, not verdicts[m].settles, verdicts[m].shrinkage))
-    verdict = verdicts[m]
-    if len(periods) > 1:
-        verdict = replace(verdict, reason=f"{verdict.reason} with communication period {m}")
-    return replace(verdict, chatter=_chatter(algorithm, found, curvature, m)) if verdict.stable else verdict
+    m, verdict = _worst({m: judge(algorithm, found, curvature, m, delay) for m in periods})
+    return replace(verdict, chatter=_chatter(algorithm, found, curvature, m, delay)) if verdict.stable else verdict
+
+
+def _worst(verdicts: dict[int, Stability]) -> tuple[int, Stability]:
+    """The communication period with the worst verdict, and that verdict."""
+    m = max(verdicts, key=lambda m: (not verdicts[m].stable, not verdicts[m].settles, verdicts[m].shrinkage))
+    reason = f"{verdicts[m].reason} with communication period {m}" if len(verdicts) > 1 else verdicts[m].reason
+    return m, replace(verdicts[m], reason=reason)
+
+
+def _weights(algorithm: Algorithm, graph: object, laplacian: str, mixing: str) -> Weights:
+    return make_weights(as_graph(graph), laplacian, mixing, algorithm)
 
 
 def modes(
@@ -133,14 +103,13 @@ def modes(
     graph: object,
     laplacian: str = "metropolis",
     mixing: str = "metropolis",
-    weights: MixingWeights | None = None,
+    weights: Weights | None = None,
 ) -> Modes:
     """The modes of disagreement of a method on a graph; the arguments are those of `stability`."""
     name = Equation(algorithm).matrix
-    laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
     if weights is None:
-        weights = MixingWeights.build(as_static(as_graph(graph), "stability"), laplacian, mixing, algorithm)
-    elif not isinstance(weights, MixingWeights):
+        weights = _weights(algorithm, graph, laplacian, mixing)
+    if not isinstance(weights, MixingWeights):
         raise InputError(f"weights is {described(weights)}: expected MixingWeights of this graph, or None.")
     if weights.graph.n == 1 or algorithm.common_start:
         return Modes(name, np.zeros(0))
@@ -152,30 +121,25 @@ def modes(
     return Modes(name, np.asarray(np.linalg.eigvalsh(matrix.toarray())[1:], dtype=np.float64))
 
 
-def judge(algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communication_period: int = 1) -> Stability:
+def judge(
+    algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communication_period: int = 1, delay: int = 0
+) -> Stability:
     """The verdict for given modes, without `chatter`."""
-    found = _Radii(Equation(algorithm), modes, curvature, communication_period)
-    mean, linear_mean = found.means(np.array([found.far, 1.0])).tolist()
-    radii = found.deciding()
-    linear = float((found.over(np.ones(1)) if found.equation.powers else radii).max(initial=0.0))
-    shrinkage = max(linear, linear_mean) if linear_mean > 1 + ROUNDING else linear
-    if mean > 1 + ROUNDING:
-        return Stability(False, mean, 0.0, f"the agents' mean itself has spectral radius {mean:.6g}", mean, shrinkage)
-    if not len(radii):
-        reason = "all agents hold the same x" if algorithm.common_start else "one agent cannot disagree"
-        return Stability(True, 0.0, 0.0, reason, mean, shrinkage)
-    worst = int(np.argmax(radii))
-    radius, value = float(radii[worst]), float(modes.values[worst])
-    ends = {float(modes.values.max()): "the largest", float(modes.values.min()): "the smallest"}
-    reason = (
-        f"{ends.get(value, 'an inner')} eigenvalue of {modes.matrix}, {value:.4g}, has spectral radius {radius:.6g}"
-    )
-    if found.equation.power_on_direction:
-        reason += " far from the solution, where the power makes its direction small"
-    return Stability(radius < 1, radius, value, reason, mean, shrinkage)
+    found = ModeRadii(Equation(algorithm), modes, curvature, communication_period, delay)
+
+    def describe(radii: Numbers) -> tuple[float, float, str]:
+        worst = int(np.argmax(radii))
+        radius, value = float(radii[worst]), float(modes.values[worst])
+        ends = {float(modes.values.max()): "the largest", float(modes.values.min()): "the smallest"}
+        place = f"{ends.get(value, 'an inner')} eigenvalue of {modes.matrix}"
+        return radius, value, f"{place}, {value:.4g}, has spectral radius {radius:.6g}"
+
+    return decide(found, describe)
 
 
-def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_period: Period = 1) -> float:
+def stable_up_to(
+    algorithm: Algorithm, curvature: float = 0.0, communication_period: Period = 1, delay: int = 0
+) -> float:
     """The eigenvalue of L (of I−W for methods that mix by W) up to which a method is stable, whatever the graph.
 
     0 if it is unstable on every connected graph with this curvature, infinity if it is stable on all. I−W has no
@@ -188,16 +152,17 @@ def stable_up_to(algorithm: Algorithm, curvature: float = 0.0, communication_per
     1.3333
     """
     check_number("curvature", curvature)
+    check_integer("delay", delay, 0)
     equation = Equation(algorithm)
-    return min(_stable_up_to(equation, curvature, m) for m in Periods.parse(communication_period).distinct)
+    return min(_stable_up_to(equation, curvature, m, delay) for m in Periods.parse(communication_period).distinct)
 
 
-def _stable_up_to(equation: Equation, curvature: float, communication_period: int) -> float:
+def _stable_up_to(equation: Equation, curvature: float, communication_period: int, delay: int) -> float:
     """The same for one period."""
 
-    def radii(values: ArrayLike) -> _Radii:
+    def radii(values: ArrayLike) -> ModeRadii:
         numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        return _Radii(equation, Modes(equation.matrix, numbers), curvature, communication_period)
+        return ModeRadii(equation, Modes(equation.matrix, numbers), curvature, communication_period, delay)
 
     grid = np.geomspace(1e-6, LARGEST[equation.matrix], 401)
     found = radii(grid)
@@ -211,81 +176,16 @@ def _stable_up_to(equation: Equation, curvature: float, communication_period: in
     return bisect(lambda value: bool(radii(value).deciding()[0] < 1), inside, outside) if first else 0.0
 
 
-class _Radii:
-    """The spectral radii of a method's recursion, per iteration, with powers replaced by a slope."""
-
-    def __init__(self, equation: Equation, modes: Modes, curvature: float, communication_period: int) -> None:
-        self.equation, self.modes, self.curvature = equation, modes, curvature
-        self.communication_period = communication_period
-        self.far = 0.0 if equation.powers else 1.0
-        """The slope of the powers, if there are any, far from the solution."""
-
-    def deciding(self) -> Numbers:
-        """In each mode the radius that decides whether it stays bounded."""
-        if not self.equation.powers:
-            return self.over(np.ones(1)).ravel()
-        far = self.over(np.zeros(1), neutral=self.equation.power_on_direction).ravel()
-        creeping = self.over(np.array([FLAT])).ravel()
-        return np.where((far < 1) & (creeping >= 1), creeping, far)
-
-    def over(self, slopes: Numbers, neutral: bool = False) -> Numbers:
-        """The radii of disagreement, slopes × modes; `neutral` leaves out eigenvalues 1, which a power decides."""
-        shape = (len(slopes), len(self.modes.values))
-        if not shape[1]:
-            return np.zeros(shape)
-        lam, mu = (np.tile(values, len(slopes)) for values in self.modes.pairs())
-        periods = self._period(lam, mu, np.repeat(slopes, shape[1]))
-        moving = self.equation.moving
-        eigenvalues = _eigvals(periods[:, moving][:, :, moving])
-        sizes = np.abs(eigenvalues)
-        sizes = np.where(np.abs(eigenvalues - 1) < ROUNDING, 0.0, sizes) if neutral else sizes
-        return np.asarray(sizes.max(axis=1).reshape(shape) ** (1 / self.communication_period), dtype=np.float64)
-
-    def means(self, slopes: Numbers) -> Numbers:
-        """The radii of the agents' mean on the states that it can reach; conserved quantities stay zero there."""
-        basis = self._reachable()
-        periods = basis.T @ self._period(np.zeros_like(slopes), np.zeros_like(slopes), slopes) @ basis
-        return np.asarray(np.abs(_eigvals(periods)).max(axis=1) ** (1 / self.communication_period), dtype=np.float64)
-
-    def _period(self, laplacian: Numbers, disagreement: Numbers, slopes: Numbers) -> Numbers:
-        return self.equation.period(laplacian, disagreement, self.curvature, slopes, self.communication_period)
-
-    def _reachable(self) -> Numbers:
-        """A basis of the states that the mean can reach from its initial state, by steps and by gradients."""
-        memory = self.equation.algorithm.memory().values()
-        start = np.array([1.0, *(0.0 if kind == "zero" else 1.0 for kind in memory)])
-        steps = [self.equation.step(0.0, 0.0, local=local) for local in {False, self.communication_period > 1}]
-        moves = [step.closed(self.curvature)[0] for step in steps]
-        basis = _span(np.stack([start, *(step.gradient[0] for step in steps)], axis=1))
-        while (wider := _span(np.hstack([basis, *(move @ basis for move in moves)]))).shape[1] > basis.shape[1]:
-            basis = wider
-        return basis
-
-
-def _eigvals(matrices: Numbers) -> NDArray[np.complex128]:
-    """The eigenvalues of each matrix; infinite for a matrix that has overflowed."""
-    finite = np.isfinite(matrices).all(axis=(1, 2))
-    values = np.full(matrices.shape[:2], np.inf, dtype=np.complex128)
-    values[finite] = np.linalg.eigvals(matrices[finite])
-    return values
-
-
-def _span(columns: Numbers) -> Numbers:
-    """An orthonormal basis of the span of the columns, whatever their lengths."""
-    columns = columns[:, np.isfinite(columns).all(axis=0)]
-    lengths = np.linalg.norm(columns, axis=0)
-    directions, sizes, _ = np.linalg.svd(columns[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
-    return np.asarray(directions[:, sizes > 1e-10 * sizes[0]], dtype=np.float64)
-
-
-def _chatter(algorithm: Algorithm, modes: Modes, curvature: float, communication_period: int) -> float | None:
+def _chatter(
+    algorithm: Algorithm, modes: Modes, curvature: float, communication_period: int, delay: int
+) -> float | None:
     """s^(−1/(1−γ)) with s the largest slope at which the linear recursion is stable; None if no power matters."""
     equation = Equation(algorithm)
     gammas = {node.gamma for node in equation.powers if isinstance(node, Power)}
     matters = curvature > 0 or equation.power_on_direction
     if not (matters and len(gammas) == 1 and all(isinstance(node, Power) for node in equation.powers)):
         return None
-    found = _Radii(equation, modes, curvature, communication_period)
+    found = ModeRadii(equation, modes, curvature, communication_period, delay)
     slopes = np.geomspace(FLAT, 1 / FLAT, 49)
     for _ in range(3):  # each grid is 48 times finer than the previous one
         calm = (found.over(slopes) < 1).all(axis=1) & (found.means(slopes) <= 1 + ROUNDING)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch.utils._pytree import tree_leaves
 
+from peerdescent.algorithms import Algorithm
 from peerdescent.data.shards import TensorShards
 from peerdescent.data.trees import first_not_finite
-from peerdescent.errors import InputError
+from peerdescent.errors import DivergedError, InputError
 from peerdescent.problems import Problem, Sampled
 
 REMEDY = "replace or remove them"
@@ -47,3 +48,16 @@ def check_finite_points(points: torch.Tensor, what: str) -> torch.Tensor:
         verb = "contains" if what == "x0" else "contain"
         raise InputError(f"{what} {verb} {found[1]} (first for agent {found[0]}): {REMEDY}.")
     return points
+
+
+def divergence(algorithm: Algorithm, problem: Problem, k: int) -> DivergedError:
+    """The error of a run whose numbers are no longer finite at iteration k."""
+    if k == 0:
+        return DivergedError(
+            f"the loss of {problem.name} is not finite at the starting points, before the first step: check its data "
+            "and where it starts."
+        )
+    return DivergedError(
+        f"{type(algorithm).__name__} diverged: its numbers are no longer finite at iteration {k}; try smaller steps or "
+        "a smaller Laplacian."
+    )

@@ -20,7 +20,6 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import DivergedError, PeerLostError
 from peerdescent.kernels.update import make_update
 from peerdescent.mixing.global_average import GlobalAverage
-from peerdescent.mixing.network import make_network
 from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.problems.base import Buffers, buffers_of
 from peerdescent.runs.fingerprint import identity
@@ -29,14 +28,15 @@ from peerdescent.training.added_updates import EMA, check_additions, with_additi
 from peerdescent.training.buffers import at_mean, digest_of_arrays, evaluate_each, joined_state
 from peerdescent.training.callbacks import Callback, CallbackList, may_add_columns
 from peerdescent.training.checkpoints import Checkpoints, seconds_between
-from peerdescent.training.compression import compression_of
 from peerdescent.training.devices import process_device, synchronize
 from peerdescent.training.early_stopping import check_monitor, reason_to_stop
 from peerdescent.training.evaluation import columns, evaluate, evaluate_agents
+from peerdescent.training.finite import divergence
 from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
-from peerdescent.training.impaired import check_impairments, impair, with_inactive
+from peerdescent.training.impaired import check_impairments, with_inactive
 from peerdescent.training.invariants import new_breaches, recorded_drift
+from peerdescent.training.networks import network_of
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
 from peerdescent.training.recovery import Recovery, continue_without_lost
@@ -122,17 +122,9 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        rounds_before, compression = settings.periods.rounds_before, compression_of(self.algorithm, weights, settings)
-        self.recorder.note_at_end(*weights.notes, *compression.notes)
-        self.rounds, impairments = impair(weights, settings, self.lost, rounds_before)
-        where = x.dtype, x.device, settings.message_dtype, self.group, self.placement
-        network = make_network(
-            self.rounds,
-            *where,
-            rounds_before=rounds_before,
-            filters=[*compression.filters, *impairments],
-            consensus_step=compression.step,
-        )
+        made = network_of(self.algorithm, weights, settings, x, self.lost, self.group, self.placement)
+        network, self.rounds = made.network, made.rounds
+        self.recorder.note_at_end(*made.notes)
         how = settings.kernel, settings.threads or 1, settings.periods
         self.merged, self._average = State(), GlobalAverage(self.algorithm, network)
         update = with_additions(make_update(self.algorithm, state, network, *how), settings, average, self._average)
@@ -327,13 +319,7 @@ class Run:
         result = self._gathered_result()
         result.diverged = True
         self.callbacks.on_end(self, result)
-        error = DivergedError(
-            f"{type(self.algorithm).__name__} diverged: its numbers are no longer finite at iteration {self.k}; "
-            "try smaller steps or a smaller Laplacian."
-            if self.k
-            else f"the loss of {self.problem.name} is not finite at the starting points, before the first step: "
-            "check its data and where it starts."
-        )
+        error = divergence(self.algorithm, self.problem, self.k)
         error.result = result
         raise error
 

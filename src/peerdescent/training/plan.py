@@ -22,10 +22,12 @@ from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
+from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, predict
 from peerdescent.tracing.recording import vectors_sent
 from peerdescent.training.compression import check_compression, consensus_step
 from peerdescent.training.finite import check_finite_data, check_finite_points
+from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
 from peerdescent.training.settings import UNCOMPRESSED, Settings
 
@@ -118,10 +120,16 @@ class Plan:
     def prediction(self) -> Prediction:
         """Whether the method is stable here, why, and what would make it so."""
         s = self.settings
-        if not isinstance(self.weights, MixingWeights):
-            return Prediction(None, None, None, "stability is judged for graphs that stay the same only")
-        weights = self.weights.scaled(consensus_step(self.algorithm, self.weights, s))
-        return predict(self.algorithm, weights, s.laplacian, s.mixing, s.periods)
+        return predict(self.algorithm, self.judged_weights, s.laplacian, s.mixing, s.periods, s.delay)
+
+    @cached_property
+    def judged_weights(self) -> Rounds:
+        """L and W as theory judges them: times the consensus step, and without the messages that get lost."""
+        s, c = self.settings, consensus_step(self.algorithm, self.weights, self.settings)
+        if isinstance(self.weights, MixingWeights) and s.drop is None and s.inactive is None:
+            return self.weights.scaled(c)
+        rounds, _ = impair(self.weights, s, (), s.periods.rounds_before)
+        return rounds if c == 1 else ScaledRounds(rounds, c)
 
     @cached_property
     def vector_bytes(self) -> int:

@@ -198,12 +198,13 @@ class Settings(Schema, frozen=True, kw_only=True):
 
     def _check_impairments(self) -> None:
         """Refuse texts that mean nothing."""
-        from peerdescent.mixing.impairments import parse_drop, parse_inactive
+        if self.drop is not None or self.inactive is not None:
+            from peerdescent.mixing.impairments import parse_drop, parse_inactive  # they load NumPy
 
-        if self.drop is not None:
-            parse_drop(self.drop)
-        if self.inactive is not None:
-            parse_inactive(self.inactive)
+            if self.drop is not None:
+                parse_drop(self.drop)
+            if self.inactive is not None:
+                parse_inactive(self.inactive)
 
     @property
     def impaired(self) -> bool:

@@ -1,0 +1,126 @@
+"""The spectral radii of a method's recursion, in each mode and for the mean, with powers replaced by a slope."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerdescent.theory.recursion import Equation, Numbers
+
+ROUNDING = 1e-9
+"""How far from 1 the eigenvalue of a conserved quantity may be."""
+FLAT = 1e-6
+"""A slope at which a power is practically flat but still decides whether a neutral mode grows or shrinks."""
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The eigenvalues, of L or of I−W, of a method's modes."""
+
+    matrix: str
+    values: Numbers
+
+    def pairs(self) -> tuple[Numbers, Numbers]:
+        """Each mode's eigenvalues of L and of I−W; the matrix that the method does not use has zeros."""
+        nothing = np.zeros_like(self.values)
+        return (self.values, nothing) if self.matrix == "L" else (nothing, self.values)
+
+
+class Radii(ABC):
+    """The spectral radii of a method's recursion, per iteration, with powers replaced by a slope.
+
+    Args:
+        equation: the method's recorded step.
+        curvature: h.
+        communication_period: iterations from one exchange to the next.
+        delay: rounds by which messages are late.
+    """
+
+    def __init__(self, equation: Equation, curvature: float, communication_period: int, delay: int = 0) -> None:
+        self.equation, self.curvature = equation, curvature
+        self.communication_period, self.delay = communication_period, delay
+        self.far = 0.0 if equation.powers else 1.0
+        """The slope of the powers, if there are any, far from the solution."""
+
+    @abstractmethod
+    def over(self, slopes: Numbers, neutral: bool = False) -> Numbers:
+        """The radii of disagreement, slopes × modes; `neutral` leaves out eigenvalues 1, which a power decides."""
+
+    def deciding(self) -> Numbers:
+        """In each mode the radius that decides whether it stays bounded."""
+        if not self.equation.powers:
+            return self.over(np.ones(1)).ravel()
+        far = self.over(np.zeros(1), neutral=self.equation.power_on_direction).ravel()
+        creeping = self.over(np.array([FLAT])).ravel()
+        return np.where((far < 1) & (creeping >= 1), creeping, far)
+
+    def means(self, slopes: Numbers) -> Numbers:
+        """The radii of the agents' mean on the states that it can reach; conserved quantities stay zero there."""
+        basis = self._reachable()
+        periods = basis.T @ self._period(np.zeros_like(slopes), np.zeros_like(slopes), slopes) @ basis
+        return np.asarray(np.abs(_eigvals(periods)).max(axis=1) ** (1 / self.communication_period), dtype=np.float64)
+
+    def _period(self, laplacian: Numbers, disagreement: Numbers, slopes: Numbers) -> Numbers:
+        period, delay = self.communication_period, self.delay
+        return self.equation.period(laplacian, disagreement, self.curvature, slopes, period, delay)
+
+    def _reachable(self) -> Numbers:
+        """A basis of the states that the mean can reach from its initial state, by steps and by gradients."""
+        memory = self.equation.algorithm.memory().values()
+        start = np.zeros(self.equation.arrays(self.delay))
+        start[: len(self.equation.names)] = [1.0, *(0.0 if kind == "zero" else 1.0 for kind in memory)]
+        kinds = {False, self.communication_period > 1}
+        steps = [self.equation.step(0.0, 0.0, local=local, delay=self.delay) for local in kinds]
+        moves = [step.closed(self.curvature)[0] for step in steps]
+        basis = _span(np.stack([start, *(step.gradient[0] for step in steps)], axis=1))
+        while (wider := _span(np.hstack([basis, *(move @ basis for move in moves)]))).shape[1] > basis.shape[1]:
+            basis = wider
+        return basis
+
+
+class ModeRadii(Radii):
+    """The radii in the modes of one symmetric matrix, which do not affect each other."""
+
+    def __init__(
+        self, equation: Equation, modes: Modes, curvature: float, communication_period: int, delay: int = 0
+    ) -> None:
+        super().__init__(equation, curvature, communication_period, delay)
+        self.modes = modes
+
+    def over(self, slopes: Numbers, neutral: bool = False) -> Numbers:
+        """The radii of disagreement, slopes × modes; `neutral` leaves out eigenvalues 1, which a power decides."""
+        shape = (len(slopes), len(self.modes.values))
+        if not shape[1]:
+            return np.zeros(shape)
+        lam, mu = (np.tile(values, len(slopes)) for values in self.modes.pairs())
+        periods = self._period(lam, mu, np.repeat(slopes, shape[1]))
+        moving = self.equation.deciding(self.delay)
+        sizes = largest(_eigvals(periods[:, moving][:, :, moving]), neutral)
+        return np.asarray(sizes.reshape(shape) ** (1 / self.communication_period), dtype=np.float64)
+
+
+def largest(eigenvalues: NDArray[Any], neutral: bool) -> Numbers:
+    """The largest absolute value in each row; `neutral` leaves out eigenvalues 1."""
+    sizes = np.abs(eigenvalues)
+    sizes = np.where(np.abs(eigenvalues - 1) < ROUNDING, 0.0, sizes) if neutral else sizes
+    return np.asarray(sizes.max(axis=-1), dtype=np.float64)
+
+
+def _eigvals(matrices: Numbers) -> NDArray[np.complex128]:
+    """The eigenvalues of each matrix; infinite for a matrix that has overflowed."""
+    finite = np.isfinite(matrices).all(axis=(1, 2))
+    values = np.full(matrices.shape[:2], np.inf, dtype=np.complex128)
+    values[finite] = np.linalg.eigvals(matrices[finite])
+    return values
+
+
+def _span(columns: Numbers) -> Numbers:
+    """An orthonormal basis of the span of the columns, whatever their lengths."""
+    columns = columns[:, np.isfinite(columns).all(axis=0)]
+    lengths = np.linalg.norm(columns, axis=0)
+    directions, sizes, _ = np.linalg.svd(columns[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
+    return np.asarray(directions[:, sizes > 1e-10 * sizes[0]], dtype=np.float64)
