@@ -61,7 +61,7 @@ class MemoryNetwork:
 
     def begin(self, k: int) -> None:
         """Start iteration k: use the matrices of its round."""
-        if not self.local:
+        if self.matrices.varies and not self.local:
             laplacian, disagreement = self.matrices(self.rounds_before(k))
             self.laplacian_matrix.select(laplacian)
             self.disagreement_matrix.select(disagreement)
@@ -166,7 +166,7 @@ class BlockNetwork(MemoryNetwork):
         super().begin(k)
         self._k = k
         self._done.clear()
-        if not self.local:
+        if self.routes.varies and not self.local:
             routes = self.routes(self.rounds_before(k))
             for exchange in self._made:
                 exchange.select(routes)

@@ -83,6 +83,8 @@ class PerRound(Generic[T]):
 
     def __init__(self, make: Callable[[int], T], period: int | None) -> None:
         self._make, self._period = make, period
+        self.varies = period != 1
+        """Whether not every round is the same."""
         self._kept: OrderedDict[int, T] = OrderedDict()
 
     def __call__(self, round: int) -> T:
