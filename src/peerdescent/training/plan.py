@@ -121,7 +121,7 @@ class Plan:
         s = self.settings
         return predict(self.algorithm, self.judged_weights, s.laplacian, s.mixing, s.periods, s.delay)
 
-    @cached_property
+    @property  # not kept: a plan is pickled for other processes
     def judged_weights(self) -> Rounds:
         """L and W as theory judges them: times the consensus step, and without the messages that get lost."""
         s, c = self.settings, consensus_step(self.algorithm, self.weights, self.settings)
