@@ -43,18 +43,6 @@ class StagedChannel(GlooChannel):
     before the buffer is used again.
     """
 
-    def __init__(
-        self,
-        peer: int,
-        sizes: tuple[int, int],
-        rows: torch.Tensor,
-        message_dtype: torch.dtype,
-        tag: int,
-        torch_group: dist.ProcessGroup | None = None,
-    ) -> None:
-        super().__init__(peer, sizes, rows, message_dtype, tag, torch_group)
-        self._empty = torch.zeros(2, dtype=torch.uint8)
-
     def _message_buffer(self, rows: int) -> torch.Tensor:
         return host_buffer(rows, self._rows.shape[1], self._dtype)
 

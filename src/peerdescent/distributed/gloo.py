@@ -69,7 +69,7 @@ class GlooChannel:
         self._peer, self._tag, self._group = global_rank(peer, torch_group), tag, torch_group
         self.out = self._send_buffers()
         self._buffer: torch.Tensor | None = None
-        self._empty = rows.new_zeros(2, dtype=torch.uint8)
+        self._empty = torch.zeros(2, dtype=torch.uint8, device=self.out[0].device)
         """For a direction without rows: gloo's messages are at least one byte long."""
         self._sent: list[dist.Work | None] = [None, None]  # keeps the work alive, since gloo does not
         self._received: tuple[dist.Work, torch.Tensor | None] | None = None

@@ -83,13 +83,9 @@ def train(
     Warns:
         UserWarning: theory predicts that the method is unstable on this graph, or does not settle.
 
-    >>> from peerdescent.algorithms import DSGPA
-    >>> from peerdescent.problems import Quadratic
-    >>> problem = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
-    >>> method = DSGPA(eta=0.1, alpha=1, beta=1, gamma=0.7, power_on="direction")
-    >>> result = train(problem, "complete:3", method, iterations=2000, dtype="float64")
-    >>> round(float(result.x_mean), 3)
-    0.333
+    >>> result = train("quadratic", "ring:4", "d-sgt-1", iterations=100)
+    >>> result.x.shape
+    torch.Size([4, 10])
     """
     own = check_metrics(metrics, pickled=group is None and workers != 1)
     plan = replace(plan_of(problem, graph, algorithm, x0, **settings), metrics=own)
