@@ -39,6 +39,12 @@ IMPAIRED = {
 LAWS = {"0.2": Independent(0.2), "0.3": Independent(0.3), "gilbert:0.2:0.4:0.8": Bursts(0.2, 0.4, 0.8)}
 
 
+@pytest.fixture(autouse=True)
+def no_prediction(monkeypatch):
+    """Stability on random rounds is sampled, and tested elsewhere; for so many short runs that takes too long."""
+    monkeypatch.setattr("peerdescent.training.train._warn_if_unstable", lambda plan, group: None)
+
+
 @cache
 def history(law, purpose, i, j):
     return law.happens(SEED, purpose, np.array([[i, j]]), 0, K)[:, 0]

@@ -12,12 +12,14 @@ import torch
 from tests.support.commands import Command
 
 import peerdescent
-from peerdescent import InputError, clock
+from peerdescent import InputError, algorithms, clock, graphs
 from peerdescent.experiments.clock import clock_runs
 from peerdescent.report import run_page
 from peerdescent.report.page import render
 from peerdescent.report.runs import read
 from peerdescent.runs.lock import FolderLock
+from peerdescent.training.clocked import communication_of
+from peerdescent.training.settings import Settings
 
 SMALL = ["--problem", "quadratic", "--set", "problem.dimension=100", "--graph", "ring:4", "--iterations", "20"]
 FLAT = """
@@ -157,3 +159,13 @@ def test_init_and_list_know_the_networks(peerdescent_: Command, here: Path) -> N
     assert clock.from_keys(clock.read("home").as_keys(), "home") == clock.read("home")
     assert "no network 'hone' (did you mean 'home'?)" in peerdescent_("init", "b.toml", "--network", "hone").err
     assert "machines in different cities" in peerdescent_("list", "networks").out
+
+
+def test_the_clock_of_a_result_knows_compressed_messages() -> None:
+    method, graph = algorithms.make("d-sgd-1"), graphs.parse("ring:4")
+    sizes = [
+        communication_of(method, graph, Settings(compress=kind), 1000).vector_bytes
+        for kind in ("none", "bf16", "topk:0.01")
+    ]
+    assert sizes[:2] == [4000, 2000]
+    assert sizes[2] == 10 * (4 + 4)  # indices and values

@@ -103,7 +103,7 @@ def test_shift_invert_takes_over_where_lanczos_fails(monkeypatch):
     wanted = np.linalg.eigvalsh(laplacian.toarray())
     for name, value in {"DENSE": 0, "FILL": 0, "_lanczos": stubborn}.items():
         monkeypatch.setattr(spectra, name, value)
-    assert spectra._ends(laplacian) == pytest.approx((wanted[1], wanted[-1]), rel=1e-8)
+    assert spectra.ends_of(laplacian) == pytest.approx((wanted[1], wanted[-1]), rel=1e-8)
 
 
 @pytest.mark.parametrize("spec", ["ring:20", "ring:21", "path:2", "path:17", "star:9", "complete:11"])

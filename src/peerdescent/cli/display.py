@@ -104,13 +104,15 @@ class Display:
 
 
 def _heading(experiment: Experiment, plan: Plan) -> str:
+    from peerdescent.graphs.own_weights import label
+
     graph, ends, count = plan.graph, plan.weights.spectrum, len(plan.graph.union.edges)
     if not isinstance(graph, Graph):  # the mean graph's eigenvalues would say little
         return f"{experiment.problem} on {graph}"
     name = graph.spec or "a graph"
     return (
         f"{experiment.problem} on {name}: {graph.n} agents, {count} edge{'s' * (count != 1)}, "
-        f"ρ(L) = {ends.rho:.3g}, ρ₂(L) = {ends.rho2:.3g} ({experiment.laplacian} Laplacian)"
+        f"ρ(L) = {ends.rho:.3g}, ρ₂(L) = {ends.rho2:.3g} ({label(experiment.laplacian)} Laplacian)"
     )
 
 

@@ -112,11 +112,9 @@ def _graph(graph: GraphFacts) -> dict[str, str]:
         rounds = "random rounds" if graph.contraction.period is None else f"a period of {graph.contraction.period}"
         over_time = f"; over time {graph.edges_per_round:.4g} edges per round, {rounds}"
         return {"graph": f"all rounds together: {size}{over_time}", "mixing": str(graph.contraction)}
-    ends = f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}"
-    return {
-        "graph": size,
-        "spectrum": f"{ends}, λmin(W) = {round(graph.lambda_min, 12) + 0.0:.4g}, gap {graph.gap:.4g}",
-    }
+    low_end, second = (f"{round(value, 12) + 0.0:.4g}" for value in (graph.lambda_min, graph.lambda2))
+    ends = f"ρ(L) = {graph.rho:.4g}, ρ₂(L) = {graph.rho2:.4g}, λ₂(W) = {second}, λmin(W) = {low_end}"
+    return {"graph": size, "spectrum": f"{ends}, gap {graph.gap:.4g}"}
 
 
 def _traffic(sent: Traffic) -> str:

@@ -93,7 +93,7 @@ def _clock(run: Run, model: NetworkModel, trust: bool) -> ClockedRun:
     plan = _plan(run.path, trust)
     if any(note.startswith("lost ") for note in run.notes):
         raise InputError(f"the run in {run.path} lost agents on the way: the clock is for runs that kept all of them.")
-    sent = communication_of(plan.algorithm, plan.graph, plan.settings, plan.dimension, plan.vector_bytes)
+    sent = communication_of(plan.algorithm, plan.graph, plan.settings, plan.dimension)
     newest = checkpoints_in(run.path / CHECKPOINTS)[:1]
     several = any(path.suffix == "" for path in newest)  # the parts of several processes
     metrics = clocked(run.metrics, sent, model, plan.settings.seed, several)

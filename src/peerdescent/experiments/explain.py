@@ -49,6 +49,8 @@ class GraphFacts:
     """The smallest eigenvalue of W."""
     gap: float
     """1 − max(|λ₂(W)|, |λmin(W)|); on graphs over time, 1 − the contraction of one round."""
+    lambda2: float
+    """The second largest eigenvalue of W."""
     contraction: theory.Contraction | None = None
     """How mixing contracts on graphs over time, whose eigenvalues above are those of the mean L and W."""
     edges_per_round: float | None = None
@@ -164,9 +166,10 @@ def _graph(plan: Plan) -> GraphFacts:
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
     if isinstance(plan.graph, Graph):
-        return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap)
+        return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, ends.gap, ends.lambda2)
     found = theory.contraction(plan.weights)
-    return GraphFacts(*size, ends.rho, ends.rho2, ends.lambda_min, found.gap, found, plan.graph.mean_edges)
+    eigenvalues = ends.rho, ends.rho2, ends.lambda_min, found.gap, ends.lambda2
+    return GraphFacts(*size, *eigenvalues, found, plan.graph.mean_edges)
 
 
 @functools.lru_cache(maxsize=4)

@@ -12,6 +12,7 @@ from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.files import from_file
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.matrices import LAPLACIANS, MIXINGS, laplacian, mixing
+from peerdescent.graphs.own_matrices import from_matrix
 from peerdescent.graphs.own_sequences import sequence
 from peerdescent.graphs.random_sequences import active_edges, equidyn, matching
 from peerdescent.graphs.random_topologies import (
@@ -59,6 +60,7 @@ __all__ = [
     "exponential",
     "from_edge_list",
     "from_file",
+    "from_matrix",
     "from_networkx",
     "from_rounds",
     "from_sequence_file",

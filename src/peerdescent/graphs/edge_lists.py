@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,8 @@ from numpy.typing import NDArray
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
+from peerdescent.graphs.edge_texts import split_edges
 from peerdescent.graphs.graph import Graph
-
-_EDGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*(?:=(.*))?", re.DOTALL)
 
 
 def from_edge_list(text: str) -> Graph:
@@ -45,13 +43,10 @@ def read_edges(text: str) -> tuple[NDArray[np.int64], list[float] | None]:
     """
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
-    for item in text.split(","):
-        found = _EDGE.fullmatch(item)
-        if found is None:
-            raise InputError(f"expected I-J or I-J=W with agents from 0, not {item.strip()[:60]!r}.")
-        pairs.append((int(found[1]), int(found[2])))
-        if found[3] is not None:
-            weights.append(_weight(found[3]))
+    for i, j, weight in split_edges(text):
+        pairs.append((i, j))
+        if weight is not None:
+            weights.append(_weight(weight))
     if weights and len(weights) != len(pairs):
         missing = len(pairs) - len(weights)
         raise InputError(f"{missing} of {len(pairs)} edges have no weight; give all edges a weight, or none.")

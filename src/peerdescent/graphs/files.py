@@ -1,4 +1,4 @@
-"""Graphs from edge-list files, with one edge `i j` or `i j weight` per line."""
+"""Graphs from files: edge lists, with one edge `i j` or `i j weight` per line, and matrices."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from peerdescent._util.files import read_file
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs.graph import Edge, Graph
+from peerdescent.graphs.own_matrices import fields_of, from_matrix, matrix_of
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 MOST_BYTES = 256 << 20
@@ -20,11 +21,11 @@ MOST_BYTES = 256 << 20
 
 
 def from_file(path: str | os.PathLike[str]) -> Graph:
-    """Read a graph from an edge-list file.
+    """Read a graph from an edge-list file or a matrix.
 
     Each line is `i j` or `i j weight`, separated by spaces, tabs or commas; `#` starts a comment and blank lines are
     skipped. Agents are numbered without gaps from 0 or from 1, whichever is the smallest number in the file. All
-    lines have a weight, or none.
+    lines have a weight, or none. A file with a square matrix, a row per line, is the graph of `from_matrix`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
@@ -36,9 +37,30 @@ def from_file(path: str | os.PathLike[str]) -> Graph:
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"edge file: expected a path, not {described(path)}.")
     name = str(os.fspath(path))
+    text = read_text(name, "edge file", "lines 'i j' or 'i j weight', or a matrix")
+    if _is_matrix(text):
+        matrix = matrix_of(text, name, "the matrix")
+        return from_matrix(matrix, f"the matrix of {name!r}", spec=f"file:{name}")
+    return _from_lines(text, name)
+
+
+def _is_matrix(text: str) -> bool:
+    """Whether the lines are rows of a matrix, and not an edge list, whose lines begin with two agents."""
+    rows = [fields for line in text.split("\n") if (fields := fields_of(line))]
+    if len(rows) < 2 or len(rows[0]) > 3:
+        return len(rows) >= 2
+    if any(len(row) != len(rows) for row in rows):
+        return False
+    if not any(all(_NUMBER.fullmatch(field) for field in row[:2]) for row in rows):
+        return True  # L or W
+    # symmetric with a zero diagonal: as an edge list it would have an edge twice
+    entries = [(rows[i][j], rows[j][i]) for i in range(len(rows)) for j in range(i)]
+    return all(a == b for a, b in entries) and all(row[i] == "0" for i, row in enumerate(rows))
+
+
+def _from_lines(text: str, name: str) -> Graph:
     edges: dict[Edge, int] = {}  # with their line numbers
     weights: list[float] = []
-    text = read_text(name, "edge file", "lines 'i j' or 'i j weight'")
     for number, line in enumerate(text.split("\n"), start=1):
         fields = line.partition("#")[0].replace(",", " ").split()
         if not fields:

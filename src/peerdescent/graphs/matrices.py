@@ -1,6 +1,6 @@
 """Laplacians and mixing matrices as sparse matrices, each from one edge weighting.
 
-A weighting w assigns a positive number to each edge. Its Laplacian and mixing matrix are
+A weighting w assigns a number to each edge. Its Laplacian and mixing matrix are
 
     L = Σ_(i,j) w_ij (e_i − e_j)(e_i − e_j)ᵀ,        W = I − L,
 
@@ -22,6 +22,9 @@ from scipy.sparse import coo_array, csr_array
 
 from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
+from peerdescent.graphs import own_weights
+from peerdescent.graphs.fastest import fastest
+from peerdescent.graphs.spectra import ends_of
 
 if TYPE_CHECKING:
     from peerdescent.graphs.graph import Graph
@@ -35,6 +38,8 @@ class Weighting:
 
     weigh: Callable[[Graph], Weights]
     summary: str
+    note: Callable[[Graph], str] | None = None
+    """What a run says about its weights."""
 
 
 def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
@@ -42,7 +47,8 @@ def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
 
     Args:
         graph: the communication graph.
-        kind: `KIND[:SCALE]`, a name in `LAPLACIANS` and a positive factor of L.
+        kind: `KIND[:SCALE]`, a name in `LAPLACIANS` and a positive factor of L; or L itself, as an array, a sparse
+            matrix or `file:PATH`.
 
     >>> from peerdescent.graphs import path
     >>> print(laplacian(path(3), "unit:0.5").toarray())
@@ -51,7 +57,9 @@ def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
      [ 0.  -0.5  0.5]]
     """
     _check_graph(graph)
-    name, colon, text = kind.partition(":") if isinstance(kind, str) else (kind, "", "")
+    if own_weights.is_own(kind := own_weights.as_kind("laplacian", kind)):
+        return _own(graph, "laplacian", kind)
+    name, colon, text = kind.partition(":")
     weigh = _lookup(LAPLACIANS, "Laplacian", name).weigh
     scale = _scale(kind, text) if colon else 1.0
     with np.errstate(over="ignore"):  # reported below
@@ -63,11 +71,11 @@ def laplacian(graph: Graph, kind: str = "metropolis") -> csr_array:
 
 
 def mixing(graph: Graph, kind: str = "metropolis") -> csr_array:
-    """The mixing matrix W of a graph: symmetric, nonnegative, doubly stochastic.
+    """The mixing matrix W of a graph: symmetric, with rows and columns that sum to one.
 
     Args:
-        graph: the communication graph; its edge weights are ignored.
-        kind: a name in `MIXINGS`.
+        graph: the communication graph; its edge weights are ignored by all kinds but "weighted".
+        kind: a name in `MIXINGS`; or W itself, as an array, a sparse matrix or `file:PATH`.
 
     >>> from peerdescent.graphs import path
     >>> print(mixing(path(3), "lazy").toarray().round(3))
@@ -76,8 +84,32 @@ def mixing(graph: Graph, kind: str = "metropolis") -> csr_array:
      [0.    0.167 0.833]]
     """
     _check_graph(graph)
+    if own_weights.is_own(kind := own_weights.as_kind("mixing", kind)):
+        return _own(graph, "mixing", kind)
     weights = _lookup(MIXINGS, "mixing matrix", kind).weigh(graph)
-    return _matrix(graph, weights, 1.0 - _row_sums(graph, weights))
+    W = _matrix(graph, weights, 1.0 - _row_sums(graph, weights))
+    if kind == WEIGHTED:
+        own_weights.check_eigenvalues(_matrix(graph, -weights, _row_sums(graph, weights)), "mixing")
+    return W
+
+
+def mixing_note(graph: Graph, kind: str) -> str:
+    """What a run says about its W; "" for most kinds.
+
+    >>> from peerdescent.graphs import path
+    >>> mixing_note(path(3), "lazy")
+    ''
+    """
+    note = MIXINGS[kind].note if kind in MIXINGS else None
+    return "" if note is None else note(graph)
+
+
+def _own(graph: Graph, name: own_weights.Name, kind: str) -> csr_array:
+    """L or W with the weights of the user's own matrix."""
+    weights = own_weights.weights_on(graph, name, kind)
+    L = _matrix(graph, -weights, _row_sums(graph, weights))
+    own_weights.check_eigenvalues(L, name)
+    return L if name == "laplacian" else _matrix(graph, weights, 1.0 - _row_sums(graph, weights))
 
 
 def _check_graph(graph: object) -> None:
@@ -97,8 +129,8 @@ def _metropolis(graph: Graph) -> Weights:
 def _edge_weights(graph: Graph) -> Weights:
     if graph.weights is None and graph.edges:
         raise InputError(
-            f"the Laplacian 'weighted' needs edge weights and {graph} has none; "
-            "add a third column to the edge file, or use 'unit' or 'metropolis'."
+            f"the kind 'weighted' needs edge weights and {graph} has none; "
+            "add a third column to the edge file, or use 'metropolis'."
         )
     return np.array(graph.weights or (), dtype=np.float64)
 
@@ -111,6 +143,19 @@ def _max_degree(graph: Graph) -> Weights:
     return np.full(len(graph.edges), 1.0 / (1.0 + graph.degrees.max()))
 
 
+def _best_constant(graph: Graph) -> Weights:
+    """One weight α = 2/(λ₂ + λ_n) with the eigenvalues of Deg − A: the smallest ‖W − 11ᵀ/n‖₂ of all W = I − αL."""
+    if not graph.edges:
+        return np.zeros(0)
+    low, high = ends_of(laplacian(graph, "unit"))
+    return np.full(len(graph.edges), _rounded(2.0 / (low + high)))
+
+
+def _rounded(number: float) -> float:
+    """Without the last digits, in which eigenvalues differ from machine to machine."""
+    return float(f"{number:.10g}")
+
+
 def _uniform(graph: Graph) -> Weights:
     if len(graph.edges) != graph.n * (graph.n - 1) // 2:
         raise InputError(
@@ -120,11 +165,14 @@ def _uniform(graph: Graph) -> Weights:
     return np.full(len(graph.edges), 1.0 / graph.n)
 
 
+WEIGHTED = "weighted"
+CONNECTED_ONLY = (WEIGHTED, "best-constant", "fastest")
+"""Kinds of W for one connected graph, not for the rounds of a sequence."""
 LAPLACIANS: Mapping[str, Weighting] = MappingProxyType(
     {
         "metropolis": Weighting(_metropolis, "L = I − W with Metropolis weights, 1/(1 + max(deg_i, deg_j))"),
         "unit": Weighting(_unit, "L = Deg − A, every edge has weight 1"),
-        "weighted": Weighting(_edge_weights, "the edge weights of the graph"),
+        WEIGHTED: Weighting(_edge_weights, "the edge weights of the graph"),
     }
 )
 
@@ -134,6 +182,13 @@ MIXINGS: Mapping[str, Weighting] = MappingProxyType(
         "lazy": Weighting(_lazy, "(I + W)/2 with Metropolis W: no negative eigenvalue"),
         "max-degree": Weighting(_max_degree, "w_ij = 1/(1 + largest degree)"),
         "uniform": Weighting(_uniform, "11ᵀ/n, exact averaging, complete graphs only"),
+        WEIGHTED: Weighting(_edge_weights, "w_ij = the edge weights of the graph"),
+        "best-constant": Weighting(_best_constant, "w_ij = 2/(λ₂ + λ_n) of Deg − A: the best W with equal weights"),
+        "fastest": Weighting(
+            lambda graph: fastest(graph).weights,
+            "the smallest ‖W − 11ᵀ/n‖ of all W on the graph, up to 1,000 edges; weights may be negative",
+            lambda graph: fastest(graph).note,
+        ),
     }
 )
 

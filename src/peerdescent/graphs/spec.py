@@ -20,6 +20,7 @@ from peerdescent.graphs.base_graphs import base_graph
 from peerdescent.graphs.budgeted_matchings import matcha
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.graph import Graph, from_networkx
+from peerdescent.graphs.own_matrices import from_matrix, is_matrix
 from peerdescent.graphs.sequence import AnyGraph, GraphSequence, as_static
 
 _INTEGER = re.compile(r"[0-9]{1,18}")
@@ -88,7 +89,7 @@ _ENTRIES = (
     Topology(matcha, "matcha:SPEC:BUDGET", "matchings of a graph, active at random within a budget", True),
     Topology(changing.active_edges, "active-edges:SPEC:P", "each edge of a graph active with probability P", True),
     Topology(from_edge_list, "edges:I-J,…", "these edges, agents from 0; with weights edges:I-J=W,…", verbatim=True),
-    Topology(files.from_file, "file:PATH", "edge-list file, lines 'i j' or 'i j weight'", verbatim=True),
+    Topology(files.from_file, "file:PATH", "file with lines 'i j' or 'i j weight', or with a matrix", verbatim=True),
     Topology(sequence_files.from_rounds, "rounds:N:I-J,…/I-J,…", "the edges of each round, repeated", verbatim=True),
     Topology(sequence_files.from_sequence_file, "sequence:PATH", "file of graphs, one round per line", verbatim=True),
     Topology(subset, "subset:I,J,…:SPEC", "some agents of another graph, numbered from 0", verbatim=True),
@@ -132,7 +133,7 @@ def parse(spec: str) -> AnyGraph:
 
 
 def as_graph(graph: object) -> AnyGraph:
-    """Return a graph or a sequence from one, a networkx graph or a text for `parse`.
+    """Return a graph or a sequence from one, a networkx graph, a matrix for `from_matrix` or a text for `parse`.
 
     >>> as_graph("ring:3") == as_graph(as_graph("complete:3"))
     True
@@ -143,8 +144,11 @@ def as_graph(graph: object) -> AnyGraph:
         return parse(graph)
     if isinstance(graph, nx.Graph):
         return from_networkx(graph)
+    if is_matrix(graph):
+        return from_matrix(graph)
     raise InputError(
-        f"cannot make a graph from {type(graph).__name__}; give a text such as 'ring:10', a Graph or a networkx graph."
+        f"cannot make a graph from {type(graph).__name__}; "
+        "give a text such as 'ring:10', a Graph, a networkx graph or an adjacency matrix."
     )
 
 

@@ -81,17 +81,26 @@ def spectrum(laplacian: csr_array, mixing: csr_array) -> Spectrum:
         raise InputError(f"L is {laplacian.shape} and W is {mixing.shape}; give both matrices of the same graph.")
     if n == 1:
         return Spectrum(rho=0.0, rho2=0.0, lambda_min=1.0, lambda2=0.0, gap=1.0)
-    rho2, rho = _ends(laplacian)
+    rho2, rho = ends_of(laplacian)
     disagreement = csr_array(identity(n) - mixing)  # a Laplacian too
     same = n > DENSE and abs(disagreement - laplacian).max() < ROUNDING
-    low, high = (rho2, rho) if same else _ends(disagreement)
+    low, high = (rho2, rho) if same else ends_of(disagreement)
     lambda2, lambda_min = 1.0 - low, 1.0 - high
     return Spectrum(rho, rho2, lambda_min, lambda2, gap=1.0 - max(abs(lambda2), abs(lambda_min)))
 
 
-def _ends(laplacian: csr_array) -> tuple[float, float]:
-    """The smallest positive and the largest eigenvalue of the Laplacian of a connected graph."""
-    if laplacian.shape[0] <= DENSE:
+def has_negative_weights(laplacian: csr_array) -> bool:
+    """Whether an entry off the diagonal is positive; eigenvalues may then be negative, and bounds do not hold."""
+    row = np.repeat(np.arange(laplacian.shape[0]), np.diff(laplacian.indptr))
+    return bool((laplacian.data[row != laplacian.indices] > 0).any())
+
+
+def ends_of(laplacian: csr_array) -> tuple[float, float]:
+    """The smallest positive and the largest eigenvalue of the Laplacian of a connected graph.
+
+    With negative weights, the second smallest eigenvalue in place of the smallest positive one.
+    """
+    if laplacian.shape[0] <= DENSE or has_negative_weights(laplacian):
         values = np.linalg.eigvalsh(laplacian.toarray())
         return float(values[1]), float(values[-1])
     if (known := _closed_form(laplacian)) is not None:
@@ -114,7 +123,7 @@ def _closed_form(laplacian: csr_array) -> tuple[float, float] | None:
     """
     n = laplacian.shape[0]
     weights = -laplacian.data[laplacian.data < 0]
-    if np.ptp(weights) > ROUNDING * weights.max():
+    if len(weights) + n != laplacian.nnz or np.ptp(weights) > ROUNDING * weights.max():  # some are zero, or unequal
         return None
     w, edges = float(weights[0]), len(weights) // 2
     degrees = np.diff(laplacian.indptr) - 1

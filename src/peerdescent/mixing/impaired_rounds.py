@@ -171,11 +171,11 @@ class _Entries:
 
 @dataclass(frozen=True, eq=False)
 class _OffDiagonal:
-    """The entries of a matrix with zero row sums, without its diagonal, and the pair of agents of each."""
+    """A matrix with zero row sums by its entries off the diagonal, with the pair of agents of each."""
 
-    n: int
+    pattern: Matrix
+    """Where entries can be, the whole diagonal among them; its numbers say which is which."""
     row: NDArray[Any]
-    column: NDArray[Any]
     value: NDArray[Any]
     pair: NDArray[Any]
 
@@ -188,18 +188,19 @@ class _OffDiagonal:
         known, wanted = pairs[:, 0].astype(np.int64) * n + pairs[:, 1], row * n + column
         pair = np.searchsorted(known, wanted)
         assert len(wanted) == 0 or (known[np.minimum(pair, len(known) - 1)] == wanted).all(), "an entry without a pair"
-        return cls(n, row, column, value, pair)
+        every = np.arange(n)
+        number = np.concatenate([np.arange(len(row)), len(row) + every])
+        where = np.concatenate([row, every]), np.concatenate([column, every])
+        pattern = Matrix(scipy.sparse.coo_array((number, where), shape=(n, n)))
+        pattern.sort_indices()
+        return cls(pattern, row, value, pair)
 
     def only(self, kept: Mask) -> Matrix:
         """The matrix with these pairs only; its row sums are zero again."""
-        here = kept[self.pair]
-        row, column, value = self.row[here], self.column[here], self.value[here]
-        diagonal = -np.bincount(row, weights=value, minlength=self.n)
-        every = np.arange(self.n)
-        entries = np.concatenate([value, diagonal]), (np.concatenate([row, every]), np.concatenate([column, every]))
-        matrix = Matrix(scipy.sparse.coo_array(entries, shape=(self.n, self.n)))
-        matrix.sort_indices()
-        return matrix
+        pattern, value = self.pattern, np.where(kept[self.pair], self.value, 0.0)
+        diagonal = -np.bincount(self.row, weights=value, minlength=pattern.shape[0])
+        data = np.concatenate([value, diagonal])[pattern.data]
+        return Matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def iteration_of(round: int, rounds_before: Callable[[int], int]) -> int:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
+from peerdescent.graphs.matrices import CONNECTED_ONLY
+from peerdescent.graphs.own_weights import as_kind, is_own, label
 from peerdescent.mixing.rounds import Round, both_directions
 from peerdescent.mixing.weights import MATCHED, MixingWeights, matched_step
 
@@ -48,6 +50,7 @@ class SequenceWeights:
                 f"mixing = {mixing!r}: {graph.spec or 'the sequence'} has weights of its own, by which it reaches "
                 "consensus; leave mixing out."
             )
+        _check_kinds(laplacian, mixing)
         lazy = algorithm.mixing(-1.0) == "lazy"
         note = f"{type(algorithm).__name__} mixes with (I+W)/2 instead of W, because the graph changes over time."
         made = cls(
@@ -103,6 +106,16 @@ class SequenceWeights:
         return spectrum(scipy.sparse.csr_array(laplacian), mixing)
 
 
+def _check_kinds(laplacian: str, mixing: str) -> None:
+    """Refuse a matrix and kinds that are for one connected graph."""
+    for name, kind, one in (("laplacian", laplacian, ()), ("mixing", mixing, CONNECTED_ONLY)):
+        if is_own(kind) or kind in one:
+            raise InputError(
+                f"{name} = {label(kind)!r} is for one connected graph, and here the graph changes over time: use "
+                "'metropolis', or a graph that stays."
+            )
+
+
 Weights = MixingWeights | SequenceWeights
 
 
@@ -118,6 +131,7 @@ def make_weights(graph: AnyGraph, laplacian: str, mixing: str, algorithm: Algori
      [-0.5  0.   0.5  0. ]
      [ 0.  -0.5  0.   0.5]]
     """
+    laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
     if isinstance(graph, Graph):
         return MixingWeights.build(graph, laplacian, mixing, algorithm)
     return SequenceWeights.build(graph, laplacian, mixing, algorithm)

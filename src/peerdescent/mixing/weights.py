@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import Graph, Spectrum, spectrum
+from peerdescent.graphs.matrices import mixing_note
+from peerdescent.graphs.own_weights import as_kind
 from peerdescent.mixing.rounds import Round, both_directions
 
 Matrix = scipy.sparse.csr_array
@@ -28,7 +30,7 @@ class MixingWeights:
     mixing: scipy.sparse.csr_array
     spectrum: Spectrum
     notes: tuple[str, ...] = ()
-    """What was changed for the method to work, in sentences."""
+    """What was changed for the method to work, and how good the weights are, in sentences."""
 
     @property
     def n(self) -> int:
@@ -65,17 +67,19 @@ class MixingWeights:
     @classmethod
     def build(cls, graph: Graph, laplacian: str, mixing: str, algorithm: Algorithm) -> MixingWeights:
         """Build L and W of these kinds, L = (I−W)/(αη) for "matched"; W becomes (I+W)/2 where the method needs it."""
+        laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
         step = matched_step(algorithm) if laplacian == MATCHED else 1.0
         L, W, spectral = _matrices(graph, laplacian, mixing, step)
+        notes = tuple(filter(None, [mixing_note(graph, mixing)]))
         if algorithm.mixing(spectral.lambda_min) == "as-is":
-            return cls(graph, L, W, spectral)
+            return cls(graph, L, W, spectral, notes)
         note = (
             f"λmin(W) = {spectral.lambda_min:.3f} is too low for {type(algorithm).__name__}: "
             "it mixes with (I+W)/2 instead of W."
         )
         lazy = scipy.sparse.csr_array((scipy.sparse.eye_array(graph.n) + W) / 2)
         lazy.sort_indices()
-        return cls(graph, L, lazy, spectral.lazy(), (note,))
+        return cls(graph, L, lazy, spectral.lazy(), (*notes, note))
 
 
 @functools.lru_cache(maxsize=8)

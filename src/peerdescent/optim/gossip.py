@@ -13,6 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from peerdescent._util.validation import check_integer, described
 from peerdescent.algorithms import DSGD1
 from peerdescent.errors import InputError
+from peerdescent.graphs.own_weights import as_kind
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.periods import Periods
 from peerdescent.mixing.sequence_weights import make_weights
@@ -83,6 +84,7 @@ class Gossip(CollectiveOptimizer):
         process_group: dist.ProcessGroup | None = None,
         mesh: DeviceMesh | None = None,
     ) -> None:
+        mixing = as_kind("mixing", mixing)
         check_options({"mixing": mixing, "message_dtype": message_dtype, "start": start})
         self.inner, self._periods, self.order = _checked(inner), Periods.parse(every, "every"), order
         self.outer, self.average_every, self.steps = outer, average_every, 0

@@ -14,6 +14,7 @@ from peerdescent._util.schema import checked, settings_of
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, Graph
+from peerdescent.graphs.own_weights import as_kind
 from peerdescent.optim.peers import Peers, peers_in
 from peerdescent.training.settings import Settings
 
@@ -23,7 +24,7 @@ STARTS = ("independent", "shared")
 class Options(TypedDict, total=False):
     """The options of every optimizer, besides its method's hyperparameters.
 
-    laplacian, mixing: the kinds of L and W, as in experiments ("metropolis").
+    laplacian, mixing: the kinds of L and W, as in experiments, or the matrices ("metropolis").
     communication_period: steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000" (1).
     average_every: steps from one global average to the next, by an all_reduce: all agents take their mean (never).
     message_dtype: "same", or "bf16" for half the bytes ("same").
@@ -56,12 +57,16 @@ class Options(TypedDict, total=False):
 
 
 def check_options(options: Options) -> None:
-    """Check names and values.
+    """Check names and values; matrices become texts, which all processes can compare.
 
     Raises:
         InputError: one is not as it should be.
     """
     settings = {setting.name: setting for setting in settings_of(Settings)}
+    if "laplacian" in options:
+        options["laplacian"] = as_kind("laplacian", options["laplacian"])
+    if "mixing" in options:
+        options["mixing"] = as_kind("mixing", options["mixing"])
     for name, value in options.items():
         if name not in Options.__annotations__:
             raise InputError(f"an optimizer has no option {name!r}: it has {', '.join(Options.__annotations__)}.")

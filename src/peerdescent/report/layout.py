@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
+from peerdescent.graphs.own_weights import label
 
 LABELLED = 60
 """Up to this many agents, a drawing shows their numbers."""
@@ -53,7 +54,7 @@ class WeightedGraph:
         low, high = int(graph.degrees.min()), int(graph.degrees.max())
         size = str(graph).rpartition("(")[2].rstrip(")")  # "10 agents, 11 edges", in the singular for one
         degree = f"degree {low}" if low == high else f"degree {low}–{high}"
-        matrix, of = (self.kind, "") if self.kind == "I−W" else (f"{self.kind} Laplacian", "(L)")
+        matrix, of = (self.kind, "") if self.kind == "I−W" else (f"{label(self.kind)} Laplacian", "(L)")
         numbers = f"{matrix}: ρ{of} = {ends.rho:.4g}, ρ₂{of} = {ends.rho2:.4g}"
         hops = graph.quick_diameter()
         diameter = "" if hops is None else f", diameter {hops}"

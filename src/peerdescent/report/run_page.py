@@ -14,7 +14,7 @@ from peerdescent.report.ends import ending_of, ends_table, is_unfinished
 from peerdescent.report.formatting import ABSENT
 from peerdescent.report.layout import MATCHED, WeightedGraph
 from peerdescent.report.page import Curves, Page, Section
-from peerdescent.report.runs import Group, Run, find, group
+from peerdescent.report.runs import Group, Run, find, group, shown
 from peerdescent.report.tables import Table
 
 MOST_GRAPHS = 6
@@ -58,7 +58,7 @@ def _section(problem: str, groups: Sequence[Group]) -> Section:
 def _settings(groups: Sequence[Group]) -> tuple[dict[str, str], list[str]]:
     """The settings that all runs share, and the keys in which they differ."""
     keys = list(dict.fromkeys(key for g in groups for key in g.first.keys if key not in ("title", "seed", "algorithm")))
-    values = {key: [g.first.keys.get(key) for g in groups] for key in keys}
+    values = {key: [shown(key, g.first.keys.get(key)) for g in groups] for key in keys}
     differing = [key for key, found in values.items() if len(set(map(str, found))) > 1]
     shared = {key: _value(found[0]) for key, found in values.items() if key not in differing}
     seeds = dict.fromkeys(run.seed for g in groups for run in g.runs)
@@ -69,7 +69,7 @@ def _settings(groups: Sequence[Group]) -> tuple[dict[str, str], list[str]]:
 
 
 def _differences(groups: Sequence[Group], differing: Sequence[str]) -> Table:
-    rows = [(g.label, *(_value(g.first.keys.get(key)) for key in differing)) for g in groups]
+    rows = [(g.label, *(_value(shown(key, g.first.keys.get(key))) for key in differing)) for g in groups]
     return Table("What differs", ("method", *differing), rows)
 
 

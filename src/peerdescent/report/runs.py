@@ -12,6 +12,7 @@ from typing import Any, Literal
 from peerdescent._util import toml
 from peerdescent._util.files import read_text
 from peerdescent.errors import InputError
+from peerdescent.graphs.own_weights import label
 from peerdescent.runs.clock_file import with_clock
 from peerdescent.runs.contents import COMPARISON, ENVIRONMENT, EXPERIMENT, METRICS, SUMMARY
 from peerdescent.runs.fingerprint import IGNORED, fingerprint
@@ -192,11 +193,16 @@ def _unique(labels: Sequence[str], paths: Sequence[Path]) -> list[str]:
     return [new if labels.count(label) > 1 else label for label, new in zip(labels, apart, strict=True)]
 
 
+def shown(key: str, value: Any) -> Any:
+    """A value as labels and tables show it: a matrix of the user's own as a digest."""
+    return label(value) if key in ("laplacian", "mixing") else value
+
+
 def _label(run: Run, others: Sequence[Run]) -> str:
     same = [other for other in others if other.method == run.method]
     candidates = [key for key in run.keys if key not in (*UNTOLD, "algorithm", "problem")]
     parts = [
-        f"{key}={run.keys[key]}"
+        f"{key}={shown(key, run.keys[key])}"
         for key in candidates
         if len({str(other.keys.get(key)) for other in (others if key in SHARED else same)}) > 1
     ]

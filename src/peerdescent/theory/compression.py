@@ -6,7 +6,6 @@ is δ: E‖Q(a) − a‖² ≤ (1−δ)‖a‖².
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.sgd import DSGD1
 from peerdescent.expressions import Clamp, Mixed, Power
+from peerdescent.mixing.consensus_step import largest_consensus_step
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.agents import Exchange, as_rounds, exchanges
@@ -61,9 +61,7 @@ def small_gain_step(delta: float, rho: float) -> float:
     >>> round(small_gain_step(delta=0.1, rho=4 / 3), 4)
     0.0395
     """
-    r = math.sqrt(1 - check_number("delta", delta, 0, 1))
-    rho = check_number("rho", rho, 0, 2)
-    return min(1.0, 2 * (1 - r) / ((1 + r) * rho)) if rho > 0 else 1.0
+    return min(1.0, largest_consensus_step(check_number("delta", delta, 0, 1), check_number("rho", rho, 0, 2)))
 
 
 def bounds(algorithm: Algorithm, delta: float, weights: Rounds) -> tuple[float | None, str]:

@@ -60,8 +60,8 @@ def stability(
     Args:
         algorithm: the method.
         graph: the communication graph or sequence of graphs: a Graph, a networkx graph or a text such as "ring:10".
-        laplacian: kind of L.
-        mixing: kind of W.
+        laplacian: kind of L, or the matrix.
+        mixing: kind of W, or the matrix.
         curvature: h, the same for all agents.
         communication_period: iterations from one exchange to the next, or a schedule, which is judged by its worst
             period: even a short segment that grows can overflow.
@@ -97,9 +97,6 @@ def _worst(verdicts: dict[int, Stability]) -> tuple[int, Stability]:
 
 
 def _weights(algorithm: Algorithm, graph: object, laplacian: str, mixing: str) -> Weights:
-    for argument, kind in (("laplacian", laplacian), ("mixing", mixing)):
-        if not isinstance(kind, str):
-            raise InputError(f"{argument} is {described(kind)}: expected the name of its kind, such as 'metropolis'.")
     return make_weights(as_graph(graph), laplacian, mixing, algorithm)
 
 

@@ -12,14 +12,13 @@ from peerdescent.graphs import AnyGraph
 from peerdescent.runs.clock_file import COLUMN
 from peerdescent.runs.metrics import Metrics
 from peerdescent.tracing.recording import vectors_averaged
+from peerdescent.training.compression import message_bytes
 from peerdescent.training.plan import Plan
 from peerdescent.training.settings import Settings
 
 
-def communication_of(
-    algorithm: Algorithm, graph: AnyGraph, settings: Settings, dimension: int, vector_bytes: int | None = None
-) -> Communication:
-    """What a run with these settings sends, with one agent per machine; messages have the size of p numbers or this."""
+def communication_of(algorithm: Algorithm, graph: AnyGraph, settings: Settings, dimension: int) -> Communication:
+    """What a run with these settings sends, with one agent per machine."""
     rounded, overlap = settings.message_dtype == "bf16", settings.kernel != "plain"
     size, periods = 8 if settings.dtype == "float64" else 4, settings.periods
     averaged = vectors_averaged(algorithm)
@@ -27,7 +26,7 @@ def communication_of(
         graph,
         step_of(algorithm, rounded, overlap=overlap),
         step_of(algorithm, rounded, local=True, overlap=overlap),
-        dimension * (2 if rounded else size) if vector_bytes is None else vector_bytes,
+        message_bytes(settings, dimension),
         dimension * size,
         lambda k: periods.rounds_before(k) if periods.exchanges(k) else None,
         lambda k: averaged * (settings.average_every is not None and (k + 1) % settings.average_every == 0),
@@ -61,5 +60,5 @@ def clocked(
 def forecast_of(plan: Plan, model: NetworkModel) -> Forecast:
     """The pace of a method before it runs, beside that of an all_reduce."""
     settings = plan.settings
-    sent = communication_of(plan.algorithm, plan.graph, settings, plan.dimension, plan.vector_bytes)
+    sent = communication_of(plan.algorithm, plan.graph, settings, plan.dimension)
     return forecast(sent, model, settings.seed, cycle=settings.periods.longest * (sent.repeats or 1))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph
@@ -50,6 +52,17 @@ def check_compression(algorithm: Algorithm, graph: AnyGraph, settings: Settings)
             f"compress = {settings.compress!r} and a graph that changes over time exclude each other: a public copy "
             "must receive every update, so use one graph or no compression."
         )
+
+
+def message_bytes(settings: Settings, dimension: int) -> int:
+    """The size of one message: p numbers in the precision of messages, compressed.
+
+    >>> message_bytes(Settings(), 100), message_bytes(Settings(message_dtype="bf16"), 100)
+    (400, 200)
+    """
+    exact = torch.float64 if settings.dtype == "float64" else torch.float32
+    dtype = torch.bfloat16 if settings.message_dtype == "bf16" else exact
+    return parse(settings.compress).row_bytes(dimension, dtype)
 
 
 def compression_of(algorithm: Algorithm, weights: Weights, settings: Settings) -> Compressed:

@@ -15,7 +15,6 @@ from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm, describe
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph
-from peerdescent.mixing import compressors
 from peerdescent.mixing.global_average import Volume, bytes_per_average
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.sequence_weights import Weights, make_weights
@@ -25,7 +24,7 @@ from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, clearly_settles, predict
 from peerdescent.tracing.recording import vectors_sent
-from peerdescent.training.compression import check_compression, consensus_step
+from peerdescent.training.compression import check_compression, consensus_step, message_bytes
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
@@ -142,8 +141,7 @@ class Plan:
     @cached_property
     def vector_bytes(self) -> int:
         """The size of one message: p numbers in the precision of messages, compressed."""
-        dtype = torch.bfloat16 if self.settings.message_dtype == "bf16" else self.settings.place()[1]
-        return compressors.parse(self.settings.compress).row_bytes(self.dimension, dtype)
+        return message_bytes(self.settings, self.dimension)
 
     @cached_property
     def vectors_sent(self) -> int:

@@ -11,6 +11,7 @@ from peerdescent.distributed.heartbeat import SnapshotId
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
+from peerdescent.graphs.own_weights import restricted
 from peerdescent.kernels.update import synchronize_messages
 from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.training.buffers import split_state
@@ -131,7 +132,8 @@ def continue_without_lost(run: Run) -> bool:
     except InputError as error:
         _stop(run, left.state, error)
     run.problem = problem.subset(left.agents)
-    weights = make_weights(run.graph, run.settings.laplacian, run.settings.mixing, run.algorithm)
+    laplacian, mixing = (restricted(kind, left.agents) for kind in (run.settings.laplacian, run.settings.mixing))
+    weights = make_weights(run.graph, laplacian, mixing, run.algorithm)
     state, buffers = split_state(left.state)
     run.connect({name: array.clone() for name, array in state.items()}, weights)
     for name, rows in buffers.items():  # this process hosts the same agents as before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ PER_AGENT_UP_TO = 64
 """Agents up to which each of them is evaluated unless the user decides: all of them take time proportional to n."""
 MOST_THREADS = 1024
 """More than any run can use; far more make the system refuse to start them."""
+KINDS: tuple[Literal["laplacian"], Literal["mixing"]] = ("laplacian", "mixing")
 LONGEST_DELAY = 1000
 """Rounds; a sender keeps its messages of so many."""
 MOST_NOISE = 1e30
@@ -81,9 +82,20 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = None
     laplacian: Annotated[
         str,
-        about("L: metropolis, unit or weighted, optionally with :SCALE; or matched, (I−W)/(αη).", "KIND", NETWORK),
+        about(
+            "L: metropolis, unit or weighted, optionally with :SCALE; matched, (I−W)/(αη); or your own, file:L.csv.",
+            "KIND",
+            NETWORK,
+        ),
     ] = "metropolis"
-    mixing: Annotated[str, about("W: metropolis, lazy, max-degree or uniform.", "KIND", NETWORK)] = "metropolis"
+    mixing: Annotated[
+        str,
+        about(
+            "W: metropolis, lazy, max-degree, uniform, weighted, best-constant or fastest; or your own, file:W.csv.",
+            "KIND",
+            NETWORK,
+        ),
+    ] = "metropolis"
     communication_period: Annotated[
         int | str,
         about(
@@ -154,6 +166,8 @@ class Settings(Schema, frozen=True, kw_only=True):
     ] = "auto"
 
     def __post_init__(self) -> None:
+        for kind in KINDS:
+            msgspec.structs.force_setattr(self, kind, _kind(kind, getattr(self, kind)))
         for name in ("drop", "inactive"):  # a probability is a number in a file, and the simplest of their texts
             given = getattr(self, name)
             if isinstance(given, int | float) and not isinstance(given, bool):
@@ -235,3 +249,12 @@ class Settings(Schema, frozen=True, kw_only=True):
             reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
             raise InputError(f"device = {self.device!r} cannot be used here: {reason}.") from error
         return device, dtype
+
+
+def _kind(name: Literal["laplacian", "mixing"], value: Any) -> Any:
+    """The kind of L or W; a matrix or a file of one becomes a text with all its numbers, which a run folder keeps."""
+    if isinstance(value, str) and not value.startswith("file:"):
+        return value
+    from peerdescent.graphs.own_weights import as_kind
+
+    return as_kind(name, value)
