@@ -356,6 +356,7 @@ def example() -> list[str]:
     return shlex.split(text)[1:]
 
 
+@pytest.mark.e2e
 def test_the_example_of_the_help_page(peerdescent_: Command) -> None:
     said = peerdescent_(*example(), "--iterations", 40, "--eval-every", 15)
     assert said.code == 0

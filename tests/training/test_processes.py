@@ -30,7 +30,7 @@ pytestmark = pytest.mark.xdist_group("processes")  # its processes and fixtures 
 
 def test_one_method_of_each_kind_in_two_processes() -> None:
     """All in one test, so that processes start once."""
-    assert_same_trajectories(2, SOME)
+    assert_same_trajectories(2, SOME[:3])
 
 
 @pytest.mark.e2e
