@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,21 +37,33 @@ class Matrix:
     def __init__(
         self, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device, plan: ExchangePlan | None = None
     ) -> None:
-        others = scipy.sparse.csr_array(scipy.sparse.diags_array(csr.diagonal()) - csr)
-        others.eliminate_zeros()
-        others.sort_indices()
-        columns: NDArray[Any] = others.indices
+        whole = csr if plan is None else csr[slice(plan.own.start, plan.own.stop)]
+        whole.sort_indices()
+        first = 0 if plan is None else plan.own.start
+        starts, columns, values = _others(whole, first)
         if plan is not None:
-            own = slice(plan.own.start, plan.own.stop)
-            csr, others = csr[own][:, list(plan.rows)], others[own]
-            columns = np.searchsorted(plan.rows, others.indices) - plan.first  # relative to the first local row
-        self._operator = _operator(csr, dtype, device)
+            columns = np.searchsorted(plan.rows, columns) - plan.first  # relative to the first local row
+        self._given = whole, dtype, device, plan
         real = np.float64 if dtype == torch.float64 else np.float32
-        self._parts = (others.indptr.astype(np.int32), columns.astype(np.int32), others.data.astype(real))
+        self._parts = (starts.astype(np.int32), columns.astype(np.int32), values.astype(real))
         self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts))
 
     def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
         return self._operator @ (a - a[:1])
+
+    @cached_property
+    def _operator(self) -> torch.Tensor | Gathered:
+        """For eager products, which compiled kernels do without."""
+        csr, dtype, device, plan = self._given
+        return _operator(csr if plan is None else csr[:, list(plan.rows)], dtype, device)
+
+
+def _others(csr: scipy.sparse.csr_array, first: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Starts, columns and values −m_ij of what is not on the diagonal; row i is that of agent first + i."""
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    kept = (csr.indices != rows + first) & (csr.data != 0)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=csr.shape[0]))])
+    return starts, csr.indices[kept], -csr.data[kept]
 
 
 class CurrentMatrix:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
-from peerdescent.graphs.matrices import CONNECTED_ONLY
+from peerdescent.graphs.matrices import CONNECTED_ONLY, disagreement
 from peerdescent.graphs.own_weights import as_kind, is_own, label
 from peerdescent.mixing.rounds import Round, both_directions
 from peerdescent.mixing.weights import MATCHED, MixingWeights, matched_step
@@ -81,20 +81,20 @@ class SequenceWeights:
     def at(self, round: int) -> Round:
         """L, I−W and the pairs of a round."""
         graph = self.graph.graph(round)
-        disagreement = self._disagreement(graph)
+        complement = self._disagreement(graph)
         if self.laplacian_kind == MATCHED:
-            laplacian = scipy.sparse.csr_array(disagreement / self.step)
+            laplacian = scipy.sparse.csr_array(complement / self.step)
         else:
             laplacian = graph.laplacian(self.laplacian_kind)
         if self.lazy:
-            disagreement = scipy.sparse.csr_array(disagreement / 2)
-        return Round(laplacian, disagreement, both_directions(graph.pairs))
+            complement = scipy.sparse.csr_array(complement / 2)
+        return Round(laplacian, complement, both_directions(graph.pairs))
 
     def _disagreement(self, graph: Graph) -> scipy.sparse.csr_array:
         """I−W of a round's graph."""
         if self.graph.weighted_rounds and graph.weights is not None:
             return graph.laplacian("weighted")
-        return scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - graph.mixing(self.mixing_kind))
+        return disagreement(graph, self.mixing_kind)
 
     @cached_property
     def spectrum(self) -> Spectrum:
