@@ -146,6 +146,11 @@ class DenseNetwork:
     def mix(self, a: np.ndarray) -> np.ndarray:
         return self.W @ a
 
+    def debias(self, a: np.ndarray) -> np.ndarray:
+        return a
+
+    bias = debias
+
     def mean(self, a: np.ndarray) -> np.ndarray:
         return np.broadcast_to(a.mean(axis=0), a.shape)
 

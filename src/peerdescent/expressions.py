@@ -68,6 +68,16 @@ class Array(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class PerAgent(Expression):
+    """A named number for each agent, which multiplies its row: a push-sum weight, or its inverse."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
 class Scalar(Expression):
     """A number that may change from one iteration to the next: η_k, α_k, β_k."""
 

@@ -34,6 +34,8 @@ GRAPHS = (
     "ba:7:2",
 )
 # Stable in both dual orders for every Laplacian here (ρ(L) ≤ 2): instability would magnify rounding.
+PUSHED = ("sgp", "push-diging")
+"""Also compared on directed graphs, see test_directed."""
 RATES = {"eta": 0.05, "alpha": 4.0, "beta": 3.0}
 
 
@@ -130,6 +132,8 @@ def cases() -> dict[str, Case]:
         reference.c_sgd,
         {"eta": 0.07, "transform": clipped_root},
     )
+    for name in PUSHED:
+        table[name] = (partial(make, name, eta=0.07), reference.REFERENCES[name], {"eta": 0.07})
     momentum = {"eta": 0.05, "beta": 0.6}
     table["dm-sgd"] = (partial(DMSGD, **momentum), reference.dm_sgd, momentum)
     table["dm-sgd+powerball"] = (

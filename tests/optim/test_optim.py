@@ -75,6 +75,8 @@ OPTIMIZERS = {
     "d-sgt-1": lambda p: optim.DSGT1(p, "ring:1"),
     "d-sgt-2": lambda p: optim.DSGT2(p, "ring:1"),
     "d-asg": lambda p: optim.DASG(p, "ring:1"),
+    "sgp": lambda p: optim.SGP(p, "directed-ring:1"),
+    "push-diging": lambda p: optim.PushDIGing(p, "directed-ring:1"),
     "c-sgd": lambda p: optim.CSGD(p, "ring:1"),
 }
 

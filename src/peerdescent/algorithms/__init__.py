@@ -7,6 +7,7 @@ from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.momentum import DASG, DMSGD
+from peerdescent.algorithms.push_sum import SGP, PushDIGing
 from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 
@@ -22,6 +23,7 @@ __all__ = [
     "DSGT1",
     "DSGT2",
     "PRESETS",
+    "SGP",
     "Algorithm",
     "GossipAdam",
     "GossipSGD",
@@ -29,6 +31,7 @@ __all__ = [
     "OuterAdam",
     "OuterSGD",
     "Preset",
+    "PushDIGing",
     "Step",
     "as_algorithm",
     "canonical",

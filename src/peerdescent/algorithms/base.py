@@ -32,7 +32,7 @@ def as_algorithm(value: object) -> Algorithm:
 
 
 class Network(Protocol):
-    """What a step may ask of the graph; each call but the last sends one vector over every edge."""
+    """What a step may ask of the graph; L, W and I−W send one vector over every edge."""
 
     def laplacian(self, a: Any) -> Any:
         """L·a."""
@@ -44,6 +44,14 @@ class Network(Protocol):
 
     def disagreement(self, a: Any) -> Any:
         """(I−W)·a: the same message as `mix`, without the rounding of a difference of large numbers."""
+        ...
+
+    def debias(self, a: Any) -> Any:
+        """a/w with the agents' push-sum weights w before the exchange; a itself on undirected graphs, where w = 1."""
+        ...
+
+    def bias(self, a: Any) -> Any:
+        """w⁺·a with the weights after the exchange."""
         ...
 
     def mean(self, a: Any) -> Any:
@@ -79,6 +87,8 @@ class Algorithm:
     """Whether all agents start from the same point, the mean of their starting points."""
     decays: ClassVar[bool] = False
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
+    directed: ClassVar[bool] = False
+    """Whether it works on directed graphs, where P is column-stochastic and agents have push-sum weights."""
     not_compressible: ClassVar[str] = ""
     """Why its messages must not be compressed (`compress`), in words; empty if they may be."""
 

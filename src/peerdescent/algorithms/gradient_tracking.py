@@ -12,7 +12,7 @@ from peerdescent.schedules import Rate
 
 
 @dataclass(frozen=True)
-class _Tracking(Algorithm):
+class Tracking(Algorithm):
     """The common part of the tracking methods: y tracks the mean gradient."""
 
     eta: Rate = 0.01
@@ -28,7 +28,7 @@ class _Tracking(Algorithm):
 
 
 @dataclass(frozen=True)
-class DSGT1(_Tracking):
+class DSGT1(Tracking):
     r"""Stochastic gradient tracking, GNSD form (DIGing).
 
     .. math:: y = Wy_- + g(x) - g_-, \qquad x^+ = Wx - ηy, \qquad y_0 = g_0
@@ -48,7 +48,7 @@ class DSGT1(_Tracking):
 
 
 @dataclass(frozen=True)
-class DSGT2(_Tracking):
+class DSGT2(Tracking):
     r"""Stochastic gradient tracking, DSGT form: x adapts, then combines (semi-ATC).
 
     .. math:: y = Wy_- + g(x) - g_-, \qquad x^+ = W(x - ηy), \qquad y_0 = g_0

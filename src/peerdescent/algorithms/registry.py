@@ -14,6 +14,7 @@ from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.momentum import DASG, DMSGD
+from peerdescent.algorithms.push_sum import SGP, PushDIGing
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 from peerdescent.errors import InputError
 from peerdescent.transforms import Powerball, Transform
@@ -161,6 +162,13 @@ register(
     aliases=("gnsd", "diging", "gt", "gradient-tracking", "non-atc-gt"),
 )
 register("d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt"))
+register("sgp", SGP, "stochastic gradient push: SGD for directed graphs", aliases=("stochastic-gradient-push",))
+register(
+    "push-diging",
+    PushDIGing,
+    "gradient tracking for directed graphs: unbiased on heterogeneous data; sends two vectors",
+    aliases=("push-sum-gt",),
+)
 register("d-asg", DASG, "Nesterov-accelerated decentralized SGD", aliases=("dasg",))
 register(
     "c-sgd",

@@ -71,6 +71,7 @@ class CSGD(Algorithm):
     eta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta",)
     common_start: ClassVar[bool] = True
+    directed: ClassVar[bool] = True  # it uses no edges
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""

@@ -105,9 +105,17 @@ def _forecast(facts: Explanation) -> dict[str, str]:
 def _graph(graph: GraphFacts) -> dict[str, str]:
     """The graph and its eigenvalues, or how graphs over time contract."""
     low, high = graph.degrees
-    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
-    size = f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
+    out, directed = ("out-", "directed ") if graph.push_sum else ("", "")
+    degrees = f"{out}degree {low}" if low == high else f"{out}degrees {low} to {high}"
+    size = f"{graph.agents} agents, {graph.edges} {directed}edge{'s' * (graph.edges != 1)}, {degrees}"
     size += f", diameter {graph.diameter}" if graph.diameter is not None else ""
+    if graph.contraction is not None and graph.push_sum is not None:
+        smallest, largest = graph.push_sum
+        equal = f"{smallest:.3g}" == f"{largest:.3g}"
+        weights = "all push-sum weights are 1" if equal else f"push-sum weights from {smallest:.3g} to {largest:.3g}"
+        rounds = f"; over time {graph.edges_per_round:.4g} edges per round, a period of {graph.contraction.period}"
+        over_time = rounds if graph.contraction.period != 1 else ""
+        return {"graph": size + over_time, "mixing": f"{graph.contraction}; {weights}"}
     if graph.contraction is not None:
         rounds = "random rounds" if graph.contraction.period is None else f"a period of {graph.contraction.period}"
         over_time = f"; over time {graph.edges_per_round:.4g} edges per round, {rounds}"

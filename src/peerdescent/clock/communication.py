@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import initial_state, memory_of
 from peerdescent.expressions import Array
-from peerdescent.graphs import AnyGraph, Graph
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph
 from peerdescent.tracing.message_schedule import Message, plan_step
 from peerdescent.tracing.recording import RecordingError, record
 from peerdescent.tracing.step import finish_step, start_step
@@ -108,6 +108,11 @@ class _CallOrder:
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         return a - self.disagreement(a)
 
+    def debias(self, a: torch.Tensor) -> torch.Tensor:
+        return a
+
+    bias = debias
+
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         self._note(a, True)
         return a
@@ -182,12 +187,17 @@ def on_graph(
         local,
         vector_bytes,
         vector_bytes if mean_bytes is None else mean_bytes,
-        lambda r: both_ways(graph.graph(r)),
-        both_ways(graph.union),
+        lambda r: messages_of(graph, r),
+        graph.all_arcs if isinstance(graph, DirectedGraph) else both_ways(graph.union),
         graph.period,
         round_of,
         averages,
     )
+
+
+def messages_of(graph: AnyGraph, round: int) -> Pairs:
+    """The messages of a round: along all edges, in both directions unless they are directed."""
+    return graph.arcs(round).pairs if isinstance(graph, DirectedGraph) else both_ways(graph.graph(round))
 
 
 def both_ways(graph: Graph) -> Pairs:

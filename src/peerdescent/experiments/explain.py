@@ -7,15 +7,18 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from peerdescent import theory
 from peerdescent.algorithms import DSGPA, Algorithm
+from peerdescent.clock.communication import messages_of
 from peerdescent.clock.files import read
 from peerdescent.clock.model import NetworkModel
 from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
-from peerdescent.graphs import AnyGraph, Graph
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph
+from peerdescent.mixing.push_sum import PushSumRounds
 from peerdescent.problems import Problem
 from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
@@ -55,6 +58,9 @@ class GraphFacts:
     """How mixing contracts on graphs over time, whose eigenvalues above are those of the mean L and W."""
     edges_per_round: float | None = None
     """The mean number of edges of a round, on graphs over time, of all of which `edges` is the number."""
+    push_sum: tuple[float, float] | None = None
+    """On a directed graph: the smallest and the largest push-sum weight that agents settle at. Then edges are directed,
+    degrees are numbers of receivers, and eigenvalues are not defined."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,8 @@ def _broken(plan: Plan) -> list[str]:
 
 
 def _graph(plan: Plan) -> GraphFacts:
+    if isinstance(plan.weights, PushSumRounds):
+        return _directed_graph(plan.weights)
     graph, ends = plan.graph.union, plan.weights.spectrum
     degrees = int(graph.degrees.min()), int(graph.degrees.max())
     size = graph.n, len(graph.edges), degrees, _diameter(graph)
@@ -170,6 +178,15 @@ def _graph(plan: Plan) -> GraphFacts:
     found = theory.contraction(plan.weights)
     eigenvalues = ends.rho, ends.rho2, ends.lambda_min, found.gap, ends.lambda2
     return GraphFacts(*size, *eigenvalues, found, plan.graph.mean_edges)
+
+
+def _directed_graph(weights: PushSumRounds) -> GraphFacts:
+    graph, ends, found = weights.graph, weights.spectrum, theory.contraction(weights)
+    degrees = int(graph.out_degrees.min()), int(graph.out_degrees.max())
+    size = graph.n, len(graph.all_arcs), degrees, graph.quick_diameter()
+    eigenvalues = ends.rho, ends.rho2, ends.lambda_min, found.gap, ends.lambda2
+    settled = np.stack(weights.settled().weights)
+    return GraphFacts(*size, *eigenvalues, found, graph.mean_edges, (float(settled.min()), float(settled.max())))
 
 
 @functools.lru_cache(maxsize=4)
@@ -193,6 +210,8 @@ def _share(settings: Settings) -> float:
 
 def theorem1(plan: Plan) -> Theorem1:
     """Whether the conditions of Theorem 1 hold, which do not, and the parameters that it asks for here."""
+    if isinstance(plan.graph, DirectedGraph):
+        return Theorem1(False, ["Theorem 1 covers only undirected graphs"])
     method, n, ends = plan.algorithm, plan.graph.n, plan.weights.spectrum
     failing = theory.theorem1_failing(method, ends.rho, ends.rho2, n, plan.settings.iterations)
     if not isinstance(plan.graph, Graph):
@@ -208,7 +227,7 @@ def theorem1(plan: Plan) -> Theorem1:
 def picture(graph: AnyGraph) -> str:
     """The adjacency matrix as dots, agents numbered from 0; empty if there are too many.
 
-    A sequence has, instead of a dot, the first of the rounds 0 to 5 with this edge.
+    A sequence has, instead of a dot, the first of the rounds 0 to 5 with this edge. Rows of a directed graph send.
 
     >>> from peerdescent.graphs import path
     >>> print(picture(path(3)))
@@ -227,11 +246,11 @@ def picture(graph: AnyGraph) -> str:
     if graph.n > DRAWN:
         return ""
     heads = " ".join(str(number % 10) for number in range(graph.n))
+    stays = isinstance(graph, Graph) or (isinstance(graph, DirectedGraph) and graph.period == 1)
     marks = {
-        edge: "●" if isinstance(graph, Graph) else str(number)
-        for number, each in reversed(list(enumerate(frames(graph))))
-        for i, j in each.edges
-        for edge in ((i, j), (j, i))
+        (int(i), int(j)): "●" if stays else str(number)
+        for number in reversed(range(len(frames(graph))))
+        for i, j in messages_of(graph, number)
     }
     rows = [f"{i:2} " + " ".join(marks.get((i, j), "·") for j in range(graph.n)) for i in range(graph.n)]
     return "\n".join([f"   {heads}", *rows])

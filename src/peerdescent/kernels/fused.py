@@ -14,7 +14,7 @@ from peerdescent.kernels import library_cache
 from peerdescent.kernels.kernel import Kernel
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
 from peerdescent.tracing.message_schedule import POINT, Message, plan_step
-from peerdescent.tracing.recording import GRADIENT, record
+from peerdescent.tracing.recording import BIAS, DEBIAS, GRADIENT, record
 
 
 class CompiledUpdate:
@@ -34,12 +34,14 @@ class CompiledUpdate:
     ) -> None:
         self.algorithm, self.state, self._threads = algorithm, state, threads
         self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
-        point, outputs = record(algorithm, tuple(state), network.local, network.rounded)
+        point, outputs = record(algorithm, tuple(state), network.local, network.rounded, network.scales is not None)
         self._schedule = plan_step(
             point, outputs, tuple(state), isinstance(network, BlockNetwork), bool(network.filters)
         )
         self._network, self._exchanges = network, dict[str, Exchange]()
         arrays = {**state, GRADIENT: self.gradient}
+        if network.scales is not None:
+            arrays |= {DEBIAS: network.scales.debias, BIAS: network.scales.bias}
         if not isinstance(point, Array):
             arrays[POINT] = torch.empty_like(state["x"])
         for message in self._schedule.messages:

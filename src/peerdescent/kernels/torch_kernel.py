@@ -13,7 +13,19 @@ from typing import Any
 
 import torch
 
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Rounded, Scalar, walk
+from peerdescent.expressions import (
+    Array,
+    Binary,
+    Clamp,
+    Constant,
+    Expression,
+    Mixed,
+    PerAgent,
+    Power,
+    Rounded,
+    Scalar,
+    walk,
+)
 from peerdescent.kernels.compiler import CompilerError
 from peerdescent.kernels.fused import CompiledUpdate
 from peerdescent.mixing.network import MemoryNetwork
@@ -81,8 +93,9 @@ class TorchKernel:
         }
         for one in (*self._passes.values(), self._update):
             numbers = _check_values((one.count,), like.clone(), 1)
+            sizes = {name: (len(a), min(a.shape[1], CHECKED_COLUMNS)) for name, a in self._arrays.items()}
             given = [
-                {name: _check_values(like.shape, a, i) for i, (name, a) in enumerate(self._arrays.items())}
+                {name: _check_values(sizes[name], a, i) for i, (name, a) in enumerate(self._arrays.items())}
                 for _ in range(2)
             ]
             try:
@@ -217,7 +230,7 @@ class Pass:
         if node.scalar:  # in double precision, once for all entries
             self._scalar_nodes.append(node)
             return f"numbers[{len(self._scalar_nodes) - 1}]"
-        if isinstance(node, Array):
+        if isinstance(node, Array | PerAgent):  # the numbers of agents are a column
             return self._array(node.name)
         if isinstance(node, Mixed | Rounded):
             self._values.append(node)

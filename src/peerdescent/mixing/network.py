@@ -15,8 +15,9 @@ from peerdescent.distributed.exchange import Exchange, Traffic
 from peerdescent.distributed.gloo import GlooChannel
 from peerdescent.distributed.placement import ExchangePlan, Placement, Routes, all_agents_plan, neighbour_plan
 from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.mixing.agent_scales import AgentScales
 from peerdescent.mixing.matrix import AllAgents, CurrentMatrix, Matrix
-from peerdescent.mixing.rounds import PerRound, Rounds
+from peerdescent.mixing.rounds import PerRound, Rounds, per_round
 
 MakeExchange = Callable[[int, torch.dtype], Exchange]
 """Makes an exchange of rows with so many columns of a dtype."""
@@ -54,6 +55,8 @@ class MemoryNetwork:
     """No messages are sent: L = 0 and W = I."""
     filters: Sequence[MessageFilter] = ()
     """What happens to messages on their way."""
+    scales: AgentScales | None = None
+    """The agents' push-sum weights on a directed graph; None if all are 1."""
 
     def without_messages(self) -> MemoryNetwork:
         """The same agents without messages: L = 0 and W = I."""
@@ -65,6 +68,8 @@ class MemoryNetwork:
             laplacian, disagreement = self.matrices(self.rounds_before(k))
             self.laplacian_matrix.select(laplacian)
             self.disagreement_matrix.select(disagreement)
+        if self.scales is not None:
+            self.scales.select(self.rounds_before(k), self.local)
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         """L·a."""
@@ -77,6 +82,14 @@ class MemoryNetwork:
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         """W·a."""
         return a - self.disagreement(a)
+
+    def debias(self, a: torch.Tensor) -> torch.Tensor:
+        """a/w."""
+        return a if self.scales is None else self.scales.debias * a
+
+    def bias(self, a: torch.Tensor) -> torch.Tensor:
+        """w⁺·a."""
+        return a if self.scales is None else self.scales.bias * a
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         """The mean of all rows, in every row."""
@@ -245,13 +258,18 @@ def make_network(
 
     def matrices(r: int) -> tuple[Matrix, Matrix]:
         chosen = weights.at(r).scaled(consensus_step)
-        return Matrix(chosen.laplacian, dtype, device, plan), Matrix(chosen.disagreement, dtype, device, plan)
+        W = Matrix(chosen.disagreement, dtype, device, plan)
+        same = chosen.laplacian is chosen.disagreement
+        return W if same else Matrix(chosen.laplacian, dtype, device, plan), W
 
-    per_round = PerRound(matrices, weights.period)
-    common = CurrentMatrix(per_round(0)[0]), CurrentMatrix(per_round(0)[1])
+    made = per_round(matrices, weights)
+    common = CurrentMatrix(made(0)[0]), CurrentMatrix(made(0)[1])
+    own = placement.block(group.rank)
+    pushed = weights.at(0).push_sum is not None
+    scales = AgentScales(weights, dtype, device, own) if pushed else None
     rounded = message_dtype == "bf16"
     if plan is None:
-        return MemoryNetwork(*common, AllAgents(n), per_round, rounds_before, rounded)
+        return MemoryNetwork(*common, AllAgents(n), made, rounds_before, rounded, scales=scales)
 
     def routes(r: int) -> Routes:
         return plan.routes(neighbour_plan(placement, group.rank, map(tuple, weights.at(r).pairs.tolist())))
@@ -259,13 +277,14 @@ def make_network(
     return BlockNetwork(
         *common,
         AllAgents(n, plan.own.start),
-        per_round,
+        made,
         rounds_before,
         rounded,
         filters=filters,
+        scales=scales,
         group=group,
         neighbours=plan,
-        routes=PerRound(routes, weights.period),
+        routes=per_round(routes, weights),
         others=all_agents_plan(placement, group.rank),
         traffic=traffic or group.traffic,
     )

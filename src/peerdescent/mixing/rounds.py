@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,15 +23,17 @@ class Round:
         laplacian: L, n×n with zero row sums.
         disagreement: I−W, likewise.
         pairs: receivers and senders, one row each: who gets whose row.
+        push_sum: the weights of the agents before and after the round, on a directed graph; None if all are 1.
     """
 
     laplacian: scipy.sparse.csr_array
     disagreement: scipy.sparse.csr_array
     pairs: NDArray[Any]
+    push_sum: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def scaled(self, c: float) -> Round:
         """The same with c·L and c·(I−W)."""
-        return self if c == 1 else Round(self.laplacian * c, self.disagreement * c, self.pairs)
+        return self if c == 1 else replace(self, laplacian=self.laplacian * c, disagreement=self.disagreement * c)
 
 
 class Rounds(Protocol):
@@ -79,18 +81,33 @@ class PerRound(Generic[T]):
     >>> made = PerRound(lambda r: [r], period=2)
     >>> made(5) is made(1), made(0)
     (True, [0])
+
+    Args:
+        make: makes it.
+        period: the rounds after which they repeat; None if they never do.
+        representative: the first round that is the same, where rounds repeat only after a while.
     """
 
-    def __init__(self, make: Callable[[int], T], period: int | None) -> None:
-        self._make, self._period = make, period
+    def __init__(
+        self, make: Callable[[int], T], period: int | None, representative: Callable[[int], int] | None = None
+    ) -> None:
+        self._make, self._period, self._representative = make, period, representative
         self.varies = period != 1
         """Whether not every round is the same."""
         self._kept: OrderedDict[int, T] = OrderedDict()
 
     def __call__(self, round: int) -> T:
-        number = round if self._period is None else round % self._period
+        if self._representative is not None:
+            number = self._representative(round)
+        else:
+            number = round if self._period is None else round % self._period
         if number not in self._kept:
             self._kept[number] = self._make(number)
             if len(self._kept) > max(KEPT_ROUNDS, self._period or 0):
                 self._kept.popitem(last=False)
         return self._kept[number]
+
+
+def per_round(make: Callable[[int], T], rounds: Rounds) -> PerRound[T]:
+    """What is made of each of these rounds."""
+    return PerRound(make, rounds.period, getattr(rounds, "representative", None))

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
-from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph, GraphSequence, Spectrum, spectrum
 from peerdescent.graphs.matrices import CONNECTED_ONLY, disagreement
 from peerdescent.graphs.own_weights import as_kind, is_own, label
+from peerdescent.mixing.push_sum import PushSumRounds
 from peerdescent.mixing.rounds import Round, both_directions
 from peerdescent.mixing.weights import MATCHED, MixingWeights, matched_step
 
@@ -116,11 +117,11 @@ def _check_kinds(laplacian: str, mixing: str) -> None:
             )
 
 
-Weights = MixingWeights | SequenceWeights
+Weights = MixingWeights | SequenceWeights | PushSumRounds
 
 
 def make_weights(graph: AnyGraph, laplacian: str, mixing: str, algorithm: Algorithm) -> Weights:
-    """The weights of a graph, or of a sequence of graphs.
+    """The weights of a graph, of a sequence of graphs, or of a directed graph.
 
     >>> from peerdescent.algorithms import make
     >>> from peerdescent.graphs import parse
@@ -134,4 +135,6 @@ def make_weights(graph: AnyGraph, laplacian: str, mixing: str, algorithm: Algori
     laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
     if isinstance(graph, Graph):
         return MixingWeights.build(graph, laplacian, mixing, algorithm)
+    if isinstance(graph, DirectedGraph):
+        return PushSumRounds.build(graph, laplacian, mixing, algorithm)
     return SequenceWeights.build(graph, laplacian, mixing, algorithm)

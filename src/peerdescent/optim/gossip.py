@@ -13,6 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from peerdescent._util.validation import check_integer, described
 from peerdescent.algorithms import DSGD1
 from peerdescent.errors import InputError
+from peerdescent.graphs import DirectedGraph
 from peerdescent.graphs.own_weights import as_kind
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.periods import Periods
@@ -113,6 +114,10 @@ class Gossip(CollectiveOptimizer):
     ) -> list[ParameterRow]:
         """One row for each dtype, whatever the groups."""
         parameters = {name: p for group in trained for name, p in group.items()}
+        if isinstance(self.graph, DirectedGraph):
+            raise InputError(
+                f"Gossip needs an undirected graph, and {self.graph} is not: use optim.SGP or optim.PushDIGing."
+            )
         weights = make_weights(self.graph, "metropolis", mixing, DSGD1())
         rows = []
         for dtype in dict.fromkeys(p.dtype for p in parameters.values()):

@@ -106,3 +106,17 @@ class CSGD(Decentralized):
 
     def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.CSGD(eta=lr), **options)
+
+
+class SGP(Decentralized):
+    """`algorithms.SGP`: stochastic gradient push, for directed graphs. The parameters are z."""
+
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
+        super().__init__(params, graph, algorithms.SGP(eta=lr), **options)
+
+
+class PushDIGing(Decentralized):
+    """`algorithms.PushDIGing`: gradient tracking for directed graphs."""
+
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
+        super().__init__(params, graph, algorithms.PushDIGing(eta=lr), **options)

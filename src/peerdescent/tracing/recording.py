@@ -10,11 +10,13 @@ import torch
 from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import initial_state
-from peerdescent.expressions import Array, Constant, Expression, Mixed, MixKind, Rounded, Scalar
+from peerdescent.expressions import Array, Constant, Expression, Mixed, MixKind, PerAgent, Rounded, Scalar
 from peerdescent.tracing.step import StepError, finish_step, start_step
 
 GRADIENT = "@gradient"
 """The name of the gradient in a recorded step; no state can have this name."""
+DEBIAS, BIAS = "@debias", "@bias"
+"""The names of 1/w before a round and of w after it, likewise."""
 
 
 @dataclass
@@ -25,6 +27,8 @@ class RecordingNetwork:
     """Record an iteration without messages: L = 0 and W = I."""
     rounded: bool = False
     """Messages are sent as bfloat16; an agent compares what it receives with the rounded values it sends."""
+    weighted: bool = False
+    """The agents have push-sum weights."""
     _sent: dict[int, tuple[int, Expression]] = field(default_factory=dict)
 
     def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
@@ -47,6 +51,14 @@ class RecordingNetwork:
         """W·source."""
         return source - self.disagreement(source)
 
+    def debias(self, source: Expression) -> Expression:
+        """source/w."""
+        return PerAgent(DEBIAS) * source if self.weighted else source
+
+    def bias(self, source: Expression) -> Expression:
+        """w⁺·source."""
+        return PerAgent(BIAS) * source if self.weighted else source
+
     def mean(self, source: Expression) -> Expression:
         """The mean of all rows, in every row."""
         return Mixed("mean", source)
@@ -57,10 +69,14 @@ class RecordingError(RuntimeError):
 
 
 def record(
-    algorithm: Algorithm, names: tuple[str, ...], local: bool = False, rounded: bool = False
+    algorithm: Algorithm,
+    names: tuple[str, ...],
+    local: bool = False,
+    rounded: bool = False,
+    weighted: bool = False,
 ) -> tuple[Expression, dict[str, Expression]]:
     """The step as equations: the point where the gradient is wanted, and the new value of every state."""
-    network = RecordingNetwork(local, rounded)
+    network = RecordingNetwork(local, rounded, weighted)
     state = SimpleNamespace(**{name: Array(name) for name in names})
     numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
     try:
@@ -121,6 +137,11 @@ class _CountingNetwork:
 
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         return a - self.disagreement(a)
+
+    def debias(self, a: torch.Tensor) -> torch.Tensor:
+        return a
+
+    bias = debias
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         self.averaged.append(a)

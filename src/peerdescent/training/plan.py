@@ -25,6 +25,7 @@ from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, clearly_settles, predict
 from peerdescent.tracing.recording import vectors_sent
 from peerdescent.training.compression import check_compression, consensus_step, message_bytes
+from peerdescent.training.directed import check_directed
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
@@ -73,6 +74,7 @@ class Plan:
             rate = getattr(self.algorithm, name)
             if (schedules.base(rate) or 0.0) > LARGEST_RATE:
                 raise InputError(f"{name} = {schedules.text(rate)}: expected a step size of at most {LARGEST_RATE:g}.")
+        check_directed(self.graph, self.settings)
         check_compression(self.algorithm, self.graph, self.settings)
 
     @cached_property
