@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
+from numpy.typing import NDArray
 
 from peerdescent.distributed.device_transport import BatchedExchange, DirectBuffers, StagedChannel
 from peerdescent.distributed.exchange import Exchange, Traffic
@@ -16,6 +17,7 @@ from peerdescent.distributed.gloo import GlooChannel
 from peerdescent.distributed.placement import ExchangePlan, Placement, Routes, all_agents_plan, neighbour_plan
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.mixing.matrix import AllAgents, CurrentMatrix, Matrix
+from peerdescent.mixing.pair_rows import PairRows
 from peerdescent.mixing.rounds import PerRound, Rounds
 
 MakeExchange = Callable[[int, torch.dtype], Exchange]
@@ -212,6 +214,10 @@ def _filtered(
     return message_filter.exchange(make, like, number)
 
 
+def _neighbour_plan(placement: Placement, process: int, pairs: NDArray[Any]) -> ExchangePlan:
+    return neighbour_plan(placement, process, map(tuple, pairs.tolist()))
+
+
 def make_network(
     weights: Rounds,
     dtype: torch.dtype,
@@ -223,6 +229,7 @@ def make_network(
     rounds_before: Callable[[int], int] = int,
     filters: Sequence[MessageFilter] = (),
     consensus_step: float = 1.0,
+    pairs: PairRows | None = None,
 ) -> MemoryNetwork:
     """The network for tensors of this dtype and device: of all agents, or of this process's block.
 
@@ -237,15 +244,21 @@ def make_network(
         rounds_before: the number of exchanges before an iteration, by default one in each.
         filters: what happens to messages on their way, the innermost first.
         consensus_step: c, by which L and I−W are multiplied.
+        pairs: where the rows of pairs of agents are, if a filter makes one for each pair; by default one per agent.
     """
     n, single = weights.n, group is None or group.size == 1
     group = ProcessGroup.single() if group is None else group
     placement = placement or Placement(n, group.size)
-    plan = neighbour_plan(placement, group.rank, map(tuple, weights.pairs.tolist())) if filters or not single else None
+    plan_of = partial(_neighbour_plan, placement, group.rank) if pairs is None else pairs.exchange_plan
+    plan = plan_of(weights.pairs) if filters or not single else None
 
     def matrices(r: int) -> tuple[Matrix, Matrix]:
         chosen = weights.at(r).scaled(consensus_step)
-        return Matrix(chosen.laplacian, dtype, device, plan), Matrix(chosen.disagreement, dtype, device, plan)
+        both = chosen.laplacian, chosen.disagreement
+        if pairs is None:
+            return Matrix(both[0], dtype, device, plan), Matrix(both[1], dtype, device, plan)
+        L, D = (Matrix(pairs.matrix(each), dtype, device, pairs.matrix_plan) for each in both)
+        return L, D
 
     per_round = PerRound(matrices, weights.period)
     common = CurrentMatrix(per_round(0)[0]), CurrentMatrix(per_round(0)[1])
@@ -254,11 +267,11 @@ def make_network(
         return MemoryNetwork(*common, AllAgents(n), per_round, rounds_before, rounded)
 
     def routes(r: int) -> Routes:
-        return plan.routes(neighbour_plan(placement, group.rank, map(tuple, weights.at(r).pairs.tolist())))
+        return plan.routes(plan_of(weights.at(r).pairs))
 
     return BlockNetwork(
         *common,
-        AllAgents(n, plan.own.start),
+        AllAgents(n, placement.block(group.rank).start),
         per_round,
         rounds_before,
         rounded,
