@@ -282,3 +282,24 @@ def test_what_theory_leaves_out_is_noted() -> None:
     noted = peerdescent.explain("quadratic", "ring:5", "d-sgd-1", weight_decay=0.1, clip_norm=1.0).notes
     assert noted == ["stability and Theorem 1 are judged without weight decay and clipping"]
     assert peerdescent.explain("quadratic", "ring:5", "d-sgd-1", ema=0.9).notes == []
+
+
+def test_the_consensus_step_says_what_is_proved_and_what_is_a_rule(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--problem", "quadratic", "--graph", "ring:10", "--compress", "topk:0.1")
+    found = facts(monkeypatch, capsys, *flags, "-a", "d-sgd-1")["compression"]
+    assert found["by_rule"] is True
+    assert found["consensus_step"] == 0.21
+    assert found["proved_below"] == pytest.approx(2 * (1 - 0.9**0.5) / ((1 + 0.9**0.5) * 4 / 3))  # small gain, δ = 1/10
+    assert found["measured"].startswith("a flat run of 500 rounds")  # beyond what is proved
+    given = facts(monkeypatch, capsys, *flags, "-a", "d-sgd-1", "--consensus-step", "0.03")["compression"]
+    assert (given["by_rule"], given["measured"]) == (False, "")
+    silent = facts(monkeypatch, capsys, *flags, "-a", "dsgpa-f")["compression"]
+    assert silent["proved_below"] is None
+    assert "no bound on c is known" in silent["theory"]
+    pairs = facts(monkeypatch, capsys, *flags[:3], "onepeer-exp:8", *flags[4:], "-a", "d-sgd-1")["compression"]
+    assert "own copy" in pairs["theory"]
+    assert call(monkeypatch, "explain", *flags, "-a", "d-sgd-1") == 0
+    assert "which is a heuristic" in " ".join(capsys.readouterr().out.split())
+    assert facts(monkeypatch, capsys, *flags[:4], "-a", "d-sgd-1")["compression"] is None

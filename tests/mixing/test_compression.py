@@ -166,7 +166,6 @@ def test_every_method_follows_its_uncompressed_self_or_says_why_not(name: str) -
     [
         ({"compress": "topk:2"}, "expected a share"),
         ({"compress": "sign", "message_dtype": "bf16"}, "message_dtype = 'bf16' and compress = 'sign'"),
-        ({"compress": "sign", "graph": f"matching:{N}"}, "a graph that changes over time"),
         ({"consensus_step": 0.0}, "consensus_step = 0"),
         ({"consensus_step": 1.5}, "consensus_step = 1.5"),
     ],

@@ -127,11 +127,12 @@ def saved(group: ProcessGroup, folder: Path, name: str) -> dict[str, torch.Tenso
     return collected(group, {"whole": whole.x(), "continued": second.x()})
 
 
-def compressed(group: ProcessGroup, folder: Path, name: str, compress: str) -> dict[str, torch.Tensor]:
+def compressed(group: ProcessGroup, folder: Path, name: str, compress: str, graph: str) -> dict[str, torch.Tensor]:
     """Compressed messages: an uninterrupted run, one that is saved and continued, and the bytes sent."""
 
     def make(parameters: Any) -> optim.Decentralized:
-        return optim.Decentralized(parameters, GRAPH, algorithms.make(name), compress=compress, consensus_step=0.3)
+        chosen: dict[str, Any] = {"compress": compress, "consensus_step": 0.3, "seed": SEED}
+        return optim.Decentralized(parameters, graph, algorithms.make(name), **chosen)
 
     whole = Loop(group.rank, make)
     whole.run(0, STEPS)

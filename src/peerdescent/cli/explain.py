@@ -83,6 +83,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
     return {
         **_graph(facts.graph),
         "traffic": _traffic(facts.traffic),
+        "compression": "" if facts.compression is None else str(facts.compression),
         **_forecast(facts),
         "memory": f"about {facts.memory}",
         "stability": verdict,

@@ -17,6 +17,7 @@ from peerdescent.clock.files import read
 from peerdescent.clock.model import NetworkModel
 from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
+from peerdescent.experiments.explain_compression import CompressionFacts, compression_facts
 from peerdescent.graphs import AnyGraph, DirectedGraph, Graph
 from peerdescent.mixing.push_sum import PushSumRounds
 from peerdescent.problems import Problem
@@ -103,6 +104,8 @@ class Explanation:
     """What the run takes on one machine."""
     forecast: Forecast | None = None
     """Seconds per iteration in a network, if one was named."""
+    compression: CompressionFacts | None = None
+    """What is proved of the consensus step, and what is a rule; None if messages are not compressed."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -147,6 +150,7 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
         [*plan.weights.notes, *_not_judged(plan), *_broken(plan)],
         plan.memory(),
         None if network is None else forecast_of(plan, network),
+        compression_facts(plan),
     )
 
 

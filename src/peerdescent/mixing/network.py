@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
+from numpy.typing import NDArray
 
 from peerdescent.distributed.device_transport import BatchedExchange, DirectBuffers, StagedChannel
 from peerdescent.distributed.exchange import Exchange, Traffic
@@ -17,6 +18,7 @@ from peerdescent.distributed.placement import ExchangePlan, Placement, Routes, a
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.mixing.agent_scales import AgentScales
 from peerdescent.mixing.matrix import AllAgents, CurrentMatrix, Matrix
+from peerdescent.mixing.pair_rows import PairRows
 from peerdescent.mixing.rounds import PerRound, Rounds, per_round
 
 MakeExchange = Callable[[int, torch.dtype], Exchange]
@@ -225,6 +227,10 @@ def _filtered(
     return message_filter.exchange(make, like, number)
 
 
+def _neighbour_plan(placement: Placement, process: int, pairs: NDArray[Any]) -> ExchangePlan:
+    return neighbour_plan(placement, process, map(tuple, pairs.tolist()))
+
+
 def make_network(
     weights: Rounds,
     dtype: torch.dtype,
@@ -236,6 +242,7 @@ def make_network(
     rounds_before: Callable[[int], int] = int,
     filters: Sequence[MessageFilter] = (),
     consensus_step: float = 1.0,
+    pairs: PairRows | None = None,
 ) -> MemoryNetwork:
     """The network for tensors of this dtype and device: of all agents, or of this process's block.
 
@@ -250,17 +257,22 @@ def make_network(
         rounds_before: the number of exchanges before an iteration, by default one in each.
         filters: what happens to messages on their way, the innermost first.
         consensus_step: c, by which L and I−W are multiplied.
+        pairs: where the rows of pairs of agents are, if a filter makes one for each pair; by default one per agent.
     """
     n, single = weights.n, group is None or group.size == 1
     group = ProcessGroup.single() if group is None else group
     placement = placement or Placement(n, group.size)
-    plan = neighbour_plan(placement, group.rank, map(tuple, weights.pairs.tolist())) if filters or not single else None
+    plan_of = partial(_neighbour_plan, placement, group.rank) if pairs is None else pairs.exchange_plan
+    plan = plan_of(weights.pairs) if filters or not single else None
 
     def matrices(r: int) -> tuple[Matrix, Matrix]:
         chosen = weights.at(r).scaled(consensus_step)
-        W = Matrix(chosen.disagreement, dtype, device, plan)
-        same = chosen.laplacian is chosen.disagreement
-        return W if same else Matrix(chosen.laplacian, dtype, device, plan), W
+        both = chosen.laplacian, chosen.disagreement
+        if pairs is not None:
+            L, D = (Matrix(pairs.matrix(each), dtype, device, pairs.matrix_plan) for each in both)
+            return L, D
+        W = Matrix(both[1], dtype, device, plan)
+        return W if both[0] is both[1] else Matrix(both[0], dtype, device, plan), W
 
     made = per_round(matrices, weights)
     common = CurrentMatrix(made(0)[0]), CurrentMatrix(made(0)[1])
@@ -272,11 +284,11 @@ def make_network(
         return MemoryNetwork(*common, AllAgents(n), made, rounds_before, rounded, scales=scales)
 
     def routes(r: int) -> Routes:
-        return plan.routes(neighbour_plan(placement, group.rank, map(tuple, weights.at(r).pairs.tolist())))
+        return plan.routes(plan_of(weights.at(r).pairs))
 
     return BlockNetwork(
         *common,
-        AllAgents(n, plan.own.start),
+        AllAgents(n, own.start),
         made,
         rounds_before,
         rounded,

@@ -175,8 +175,12 @@ class Bucket:
         self.begin()
 
     def _pieces(self, row: torch.Tensor) -> list[torch.Tensor]:
+        """A row in the parameters' shapes; several vectors, such as copies for neighbours, have their count first."""
         sizes = [shape.numel() for shape in self._shapes]
-        return [piece.view(shape) for piece, shape in zip(torch.split(row[0], sizes), self._shapes, strict=True)]
+        vectors = row.view(-1, sum(sizes))
+        count = () if len(vectors) == 1 else (len(vectors),)
+        pieces = zip(torch.split(vectors, sizes, dim=1), self._shapes, strict=True)
+        return [piece.view(*count, *shape) for piece, shape in pieces]
 
 
 def shares_memory(parameter: torch.Tensor, view: torch.Tensor) -> bool:

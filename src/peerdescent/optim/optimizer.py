@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,17 +17,12 @@ from peerdescent.mixing.periods import Periods
 from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.collective import CollectiveOptimizer
+from peerdescent.optim.compression import compression_from, on_processes
 from peerdescent.optim.precision import restore_precision, state_dtype
 from peerdescent.optim.setup import STARTS, Options, check_options, check_weight_decay, group_of
 from peerdescent.training.added_updates import gradient_rate
-from peerdescent.training.compression import Compressed, check_compression, compression_of
-from peerdescent.training.directed import check_directed
-from peerdescent.training.settings import Settings
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
-
-COMPRESSION = ("compress", "consensus_step", "message_dtype")
-"""The options that decide how messages are compressed."""
 
 
 class Decentralized(CollectiveOptimizer):
@@ -81,7 +76,7 @@ class Decentralized(CollectiveOptimizer):
             self._share_parameters()
         kinds = options.get("laplacian", "metropolis"), options.get("mixing", "metropolis")
         weights = make_weights(self.graph, *kinds, self.algorithm)
-        self._compression = _compression(self.algorithm, weights, options)
+        self._compression = compression_from(self.algorithm, weights, options)
         self.notes = weights.notes + self._compression.notes
         self._trained_groups = [number for number, parameters in enumerate(trained) if parameters]
         self._buckets = [self._bucket(number, trained[number], weights, options) for number in self._trained_groups]
@@ -97,6 +92,8 @@ class Decentralized(CollectiveOptimizer):
         if self._peers is not None:
             self._peers.prepare_device(one.device)
         kernel, period = options.get("kernel", "auto"), options.get("communication_period", 1)
+        rounds_before = Periods.parse(period).rounds_before
+        filters, pairs = on_processes(self._compression, weights, rounds_before, self._peers)
         network = make_network(
             weights,
             state_dtype(one.dtype),
@@ -104,9 +101,10 @@ class Decentralized(CollectiveOptimizer):
             message_dtype,
             self._peers,
             traffic=self._traffic,
-            rounds_before=Periods.parse(period).rounds_before,
-            filters=self._compression.filters,
+            rounds_before=rounds_before,
+            filters=filters,
             consensus_step=self._compression.step,
+            pairs=pairs,
         )
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
@@ -206,15 +204,6 @@ class Decentralized(CollectiveOptimizer):
             for name, pieces in bucket.memory().items():
                 for parameter, piece in zip(bucket.parameters, pieces, strict=True):
                     self.state[parameter][name] = piece
-
-
-def _compression(algorithm: Algorithm, weights: Weights, options: Options) -> Compressed:
-    """How messages are compressed, with the random numbers of seed 0."""
-    given: Mapping[str, Any] = options
-    asked = Settings(**{name: given[name] for name in COMPRESSION if name in given})
-    check_directed(weights.graph, asked)
-    check_compression(algorithm, weights.graph, asked)
-    return compression_of(algorithm, weights, asked)
 
 
 def _numbers(algorithm: Algorithm) -> list[str]:

@@ -122,7 +122,7 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        made = network_of(self.algorithm, weights, settings, x, self.lost, self.group, self.placement)
+        made = network_of(self.plan, weights, x, self.lost, self.group, self.placement)
         network, self.rounds = made.network, made.rounds
         self.recorder.note_at_end(*made.notes)
         how = settings.kernel, settings.threads or 1, settings.periods

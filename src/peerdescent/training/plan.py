@@ -24,12 +24,12 @@ from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, clearly_settles, predict
 from peerdescent.tracing.recording import vectors_sent
-from peerdescent.training.compression import check_compression, consensus_step, message_bytes
+from peerdescent.training.compression import check_compression, consensus_step, copies_kept, message_bytes
 from peerdescent.training.directed import check_directed
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
-from peerdescent.training.settings import UNCOMPRESSED, Settings
+from peerdescent.training.settings import Settings
 
 MADE_IN_PYTHON = "made_in_python"
 """The key that lists what only Python can make again."""
@@ -75,7 +75,7 @@ class Plan:
             if (schedules.base(rate) or 0.0) > LARGEST_RATE:
                 raise InputError(f"{name} = {schedules.text(rate)}: expected a step size of at most {LARGEST_RATE:g}.")
         check_directed(self.graph, self.settings)
-        check_compression(self.algorithm, self.graph, self.settings)
+        check_compression(self.algorithm, self.settings)
 
     @cached_property
     def problem(self) -> Problem:
@@ -105,7 +105,7 @@ class Plan:
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
             + self.settings.delay * self.vectors_sent,
-            self.vectors_sent * (1 if self.settings.compress == UNCOMPRESSED else 2),  # and public copies
+            self.vectors_sent * (1 + copies_kept(self.graph, self.settings)),
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.union.edges),
             size.data * processes,
