@@ -261,7 +261,7 @@ def test_d_sgd_1_with_exact_averaging_follows_c_sgd_in_the_mean_where_curvatures
 
 ONE_AGENT = {
     **{name: make(name, eta=0.07, gamma=1.0, epsilon=0.0) for name in PRESETS if name.startswith("dsgpa")},
-    **{name: make(name, eta=0.07) for name in ("d-sgd-1", "d2", "d-sgt-1", "d-sgt-2", "c-sgd")},
+    **{name: make(name, eta=0.07) for name in ("d-sgd-1", "d2", "d-sgt-1", "d-sgt-2", "c-sgd", "sgp", "push-diging")},
     "d-sgd-2": make("d-sgd-2", alpha=0.07),
     "dm-sgd": DMSGD(eta=0.07, beta=0.0),
     "d-asg": DASG(eta=0.07, beta=0.0),
@@ -389,6 +389,7 @@ SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
     **{"dm-sgd": 2, "d-sgd-1": 1, "d-sgd-2": 1, "d2": 1, "d-sgt-1": 2, "d-sgt-2": 2, "d-asg": 1, "c-sgd": 0},
     **{name: 1 for name in PRESETS if name.startswith("gossip")},
+    **{"sgp": 1, "push-diging": 2},
 }
 
 
