@@ -216,7 +216,8 @@ def test_bad_files_are_refused(text: str | bytes, peerdescent_: Command, here: P
 
 
 @pytest.mark.parametrize(
-    "edges", ["0 1\n2 3\n", "0 0\n", "0 1 -1\n", "0 1 nan\n", "0 1\n1 3\n", "a b\n", "", "0 1\n1 0\n", b"\x00\xff\x80"]
+    "edges",
+    ["0 1\n2 3\n", "0 0\n", "0 1 -1\n", "0 1 nan\n", "0 1\n1 3\n", "a b\n", "", "0 1\n1 2\n2 1\n", b"\x00\xff\x80"],
 )
 def test_bad_edge_lists_are_refused(edges: str | bytes, peerdescent_: Command, here: Path) -> None:
     Path("edges.txt").write_bytes(edges if isinstance(edges, bytes) else edges.encode())
