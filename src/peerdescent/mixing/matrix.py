@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -67,22 +68,28 @@ def _others(csr: scipy.sparse.csr_array, first: int) -> tuple[NDArray[Any], NDAr
 
 
 class CurrentMatrix:
-    """The matrix of the current round, at one address for compiled kernels."""
+    """The matrix of the current round, at one address for compiled kernels, made when it is needed."""
 
-    def __init__(self, matrix: Matrix) -> None:
-        self.struct = MatrixStruct()
-        self._matrix: Matrix | None = None
-        self.select(matrix)
+    def __init__(self, make: Callable[[], Matrix]) -> None:
+        self._make = make
+        self._read = False
 
-    def select(self, matrix: Matrix) -> None:
+    @cached_property
+    def struct(self) -> MatrixStruct:
+        """What compiled kernels read; once they have it, every round's matrix is made at once."""
+        struct = MatrixStruct()
+        ctypes.pointer(struct)[0] = self._make().struct
+        self._read = True
+        return struct
+
+    def select(self, make: Callable[[], Matrix]) -> None:
         """Use this matrix from now on."""
-        if matrix is not self._matrix:
-            self._matrix = matrix
-            ctypes.pointer(self.struct)[0] = matrix.struct
+        self._make = make
+        if self._read:
+            ctypes.pointer(self.struct)[0] = make().struct
 
     def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
-        assert self._matrix is not None
-        return self._matrix @ a
+        return self._make() @ a
 
 
 class AllAgents:

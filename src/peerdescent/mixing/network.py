@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol
 
 import torch
@@ -19,7 +19,7 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.mixing.agent_scales import AgentScales
 from peerdescent.mixing.matrix import AllAgents, CurrentMatrix, Matrix
 from peerdescent.mixing.pair_rows import PairRows
-from peerdescent.mixing.rounds import PerRound, Rounds, per_round
+from peerdescent.mixing.rounds import PerRound, Round, Rounds, Sparse, per_round
 
 MakeExchange = Callable[[int, torch.dtype], Exchange]
 """Makes an exchange of rows with so many columns of a dtype."""
@@ -39,6 +39,29 @@ class MessageFilter(Protocol):
         ...
 
 
+class RoundMatrices:
+    """L and I−W of a round, each made when it is first asked for and then kept."""
+
+    def __init__(self, chosen: Round, make: Callable[[Sparse], Matrix]) -> None:
+        self._round, self._make = chosen, make
+
+    def laplacian(self) -> Matrix:
+        """L."""
+        return self._laplacian
+
+    def disagreement(self) -> Matrix:
+        """I−W."""
+        return self._disagreement
+
+    @cached_property
+    def _laplacian(self) -> Matrix:
+        return self._disagreement if self._round.one_matrix else self._make(self._round.laplacian)
+
+    @cached_property
+    def _disagreement(self) -> Matrix:
+        return self._make(self._round.disagreement)
+
+
 @dataclass
 class MemoryNetwork:
     """All agents in one process: a message is a row of the same matrix."""
@@ -46,7 +69,7 @@ class MemoryNetwork:
     laplacian_matrix: CurrentMatrix
     disagreement_matrix: CurrentMatrix
     all_agents: AllAgents
-    matrices: PerRound[tuple[Matrix, Matrix]]
+    matrices: PerRound[RoundMatrices]
     """L and I−W of a round."""
     rounds_before: Callable[[int], int]
     """The number of exchanges before an iteration."""
@@ -67,9 +90,9 @@ class MemoryNetwork:
     def begin(self, k: int) -> None:
         """Start iteration k: use the matrices of its round."""
         if self.matrices.varies and not self.local:
-            laplacian, disagreement = self.matrices(self.rounds_before(k))
-            self.laplacian_matrix.select(laplacian)
-            self.disagreement_matrix.select(disagreement)
+            chosen = self.matrices(self.rounds_before(k))
+            self.laplacian_matrix.select(chosen.laplacian)
+            self.disagreement_matrix.select(chosen.disagreement)
         if self.scales is not None:
             self.scales.select(self.rounds_before(k), self.local)
 
@@ -265,17 +288,13 @@ def make_network(
     plan_of = partial(_neighbour_plan, placement, group.rank) if pairs is None else pairs.exchange_plan
     plan = plan_of(weights.pairs) if filters or not single else None
 
-    def matrices(r: int) -> tuple[Matrix, Matrix]:
-        chosen = weights.at(r).scaled(consensus_step)
-        both = chosen.laplacian, chosen.disagreement
+    def matrix(csr: Sparse) -> Matrix:
         if pairs is not None:
-            L, D = (Matrix(pairs.matrix(each), dtype, device, pairs.matrix_plan) for each in both)
-            return L, D
-        W = Matrix(both[1], dtype, device, plan)
-        return W if both[0] is both[1] else Matrix(both[0], dtype, device, plan), W
+            return Matrix(pairs.matrix(csr), dtype, device, pairs.matrix_plan)
+        return Matrix(csr, dtype, device, plan)
 
-    made = per_round(matrices, weights)
-    common = CurrentMatrix(made(0)[0]), CurrentMatrix(made(0)[1])
+    made = per_round(lambda r: RoundMatrices(weights.at(r).scaled(consensus_step), matrix), weights)
+    common = CurrentMatrix(made(0).laplacian), CurrentMatrix(made(0).disagreement)
     own = placement.block(group.rank)
     pushed = weights.at(0).push_sum is not None
     scales = AgentScales(weights, dtype, device, own) if pushed else None

@@ -4,36 +4,58 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+Sparse = scipy.sparse.csr_array
+
 KEPT_ROUNDS = 256
 """Rounds whose matrices are kept: all of a periodic sequence, the last ones of a random one."""
 
 
-@dataclass(frozen=True, eq=False)
 class Round:
     """One exchange of messages.
 
     Args:
-        laplacian: L, n×n with zero row sums.
+        laplacian: L, n×n with zero row sums, or what makes it when it is asked for.
         disagreement: I−W, likewise.
         pairs: receivers and senders, one row each: who gets whose row.
         push_sum: the weights of the agents before and after the round, on a directed graph; None if all are 1.
     """
 
-    laplacian: scipy.sparse.csr_array
-    disagreement: scipy.sparse.csr_array
-    pairs: NDArray[Any]
-    push_sum: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    def __init__(
+        self,
+        laplacian: Sparse | Callable[[], Sparse],
+        disagreement: Sparse | Callable[[], Sparse],
+        pairs: NDArray[Any],
+        push_sum: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    ) -> None:
+        self._laplacian, self._disagreement, self.pairs, self.push_sum = laplacian, disagreement, pairs, push_sum
+
+    @property
+    def one_matrix(self) -> bool:
+        """Whether L and I−W are the same."""
+        return self._laplacian is self._disagreement
+
+    @cached_property
+    def laplacian(self) -> Sparse:
+        """L."""
+        return self._laplacian() if callable(self._laplacian) else self._laplacian
+
+    @cached_property
+    def disagreement(self) -> Sparse:
+        """I−W."""
+        return self._disagreement() if callable(self._disagreement) else self._disagreement
 
     def scaled(self, c: float) -> Round:
         """The same with c·L and c·(I−W)."""
-        return self if c == 1 else replace(self, laplacian=self.laplacian * c, disagreement=self.disagreement * c)
+        if c == 1:
+            return self
+        return Round(lambda: self.laplacian * c, lambda: self.disagreement * c, self.pairs, self.push_sum)
 
 
 class Rounds(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import scipy.sparse
@@ -15,7 +15,7 @@ from peerdescent.graphs import AnyGraph, DirectedGraph, Graph, GraphSequence, Sp
 from peerdescent.graphs.matrices import CONNECTED_ONLY, disagreement
 from peerdescent.graphs.own_weights import as_kind, is_own, label
 from peerdescent.mixing.push_sum import PushSumRounds
-from peerdescent.mixing.rounds import Round, both_directions
+from peerdescent.mixing.rounds import Round, Sparse, both_directions
 from peerdescent.mixing.weights import MATCHED, MixingWeights, matched_step
 
 SAMPLED_ROUNDS = 100
@@ -57,7 +57,8 @@ class SequenceWeights:
         made = cls(
             graph, laplacian, mixing, matched_step(algorithm) if laplacian == MATCHED else 1.0, lazy, (note,) * lazy
         )
-        made.at(0)  # refuses kinds that do not exist
+        first = made.at(0)  # refuses kinds that do not exist
+        _ = first.laplacian, first.disagreement
         return made
 
     @property
@@ -82,16 +83,21 @@ class SequenceWeights:
     def at(self, round: int) -> Round:
         """L, I−W and the pairs of a round."""
         graph = self.graph.graph(round)
-        complement = self._disagreement(graph)
-        if self.laplacian_kind == MATCHED:
-            laplacian = scipy.sparse.csr_array(complement / self.step)
-        else:
-            laplacian = graph.laplacian(self.laplacian_kind)
-        if self.lazy:
-            complement = scipy.sparse.csr_array(complement / 2)
+        laplacian, complement = partial(self._laplacian, graph), partial(self._complement, graph)
         return Round(laplacian, complement, both_directions(graph.pairs))
 
-    def _disagreement(self, graph: Graph) -> scipy.sparse.csr_array:
+    def _laplacian(self, graph: Graph) -> Sparse:
+        """L of a round's graph."""
+        if self.laplacian_kind == MATCHED:
+            return Sparse(self._disagreement(graph) / self.step)
+        return graph.laplacian(self.laplacian_kind)
+
+    def _complement(self, graph: Graph) -> Sparse:
+        """I−W as the method mixes with it."""
+        found = self._disagreement(graph)
+        return Sparse(found / 2) if self.lazy else found
+
+    def _disagreement(self, graph: Graph) -> Sparse:
         """I−W of a round's graph."""
         if self.graph.weighted_rounds and graph.weights is not None:
             return graph.laplacian("weighted")

@@ -7,7 +7,7 @@ what happens to the agents' disagreement does not depend on their mean.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -38,7 +38,7 @@ class KnownRounds:
     def of(cls, given: Rounds, sample: int, scale: float = 1.0) -> KnownRounds:
         """The rounds of one period, or of a sample, with L times a number."""
         rounds = [given.at(r) for r in range(given.period or sample)]
-        scaled = (replace(each, laplacian=each.laplacian * scale) for each in rounds)
+        scaled = (Round(each.laplacian * scale, each.disagreement, each.pairs, each.push_sum) for each in rounds)
         return cls(tuple(scaled), given.period is not None)
 
     def scaled(self, scale: float) -> KnownRounds:
