@@ -16,6 +16,7 @@ from tests.support.commands import Command, Said, rows
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent.cli.run import run
+from peerdescent.data.datasets import find
 from peerdescent.experiments.files import library, read
 from peerdescent.experiments.resolve import make_algorithm, resolve
 from peerdescent.tracing.recording import vectors_sent
@@ -403,8 +404,8 @@ def test_every_method_can_be_run_again_from_its_record(method: str, peerdescent_
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("problem", list(problems.PROBLEMS))
 def test_every_problem_can_be_named(problem: str, peerdescent_: Command) -> None:
-    if problem == "mnist-cnn":
-        pytest.skip("its images are fetched from the network")
+    if (name := problems.dataset(problem)) and not find(name).bundled:
+        pytest.skip("its data are fetched from the network")
     said = peerdescent_("run", "--problem", problem, "--graph", "ring:3", "--iterations", 2, "--json")
     assert said.code == 0
     assert json.loads(said.out)["results"]["dsgpa-f-pb"]["iteration"] == 2
