@@ -67,7 +67,7 @@ def measure() -> dict[str, dict[str, object]]:
 
 
 def draw(found: dict[str, dict[str, object]], out: Path) -> None:
-    figure = new_figure(9.2, 4.0)
+    figure = new_figure(9.2, 4.4)
     axes = figure.subplots(1, 2)
     titles = {
         "w": "entries of w = βv + g, α and β fixed",
@@ -82,10 +82,13 @@ def draw(found: dict[str, dict[str, object]], out: Path) -> None:
             place.loglog(STEPS, line, "--", color=colour, lw=1, label=f"exponent 1/(1−γ) = {predicted:.2f}")
         place.set_title(title, fontsize=10)
         place.set_xlabel("step size η")
+        place.set_xticks([0.002, 0.005, 0.01, 0.02], ["0.002", "0.005", "0.01", "0.02"])
+        place.set_xticks([], minor=True)
         place.grid(color="#e6e6e6")
         place.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("root mean square in the end")
-    axes[0].legend(frameon=False, fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     finalize_layout(figure)
     save_as(figure, out)
 

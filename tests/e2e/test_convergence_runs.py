@@ -82,7 +82,7 @@ def test_theorem_a_along_trajectories(dual: str) -> None:
     eta = runs.largest_step * log_uniform(runs.random, 1e-3, 1, RUNS)
     F, level = runs.bound(eta)
     total, start, previous, below = np.zeros(RUNS), np.zeros(RUNS), np.full(RUNS, np.inf), np.zeros(RUNS, bool)
-    T = 5000
+    T = 3000
     for k in range(T):
         U, E = runs.step(eta)
         start = U if k == 0 else start
@@ -94,27 +94,37 @@ def test_theorem_a_along_trajectories(dual: str) -> None:
     assert below.mean() > 0.3
 
 
-def test_theorem_b_rate() -> None:
-    # η_k = η₀(1 + k/k₀)^(−θ): the slope of ln U against ln k over the last decade is at most −2γθ/(1−γ)
-    gamma, theta, T = 0.5, 0.6, 100_000
-    for dual in ORDERS:
-        runs = Trajectories(dual, 2, np.full(RUNS, gamma))
-        first = runs.largest_step
-        B = 2 * runs.beta / np.sqrt(runs.mu * runs.alpha) + 4 * first * runs.beta**2 * runs.rho / runs.mu
-        k0 = np.maximum(1.0, 4 * theta * B)
-        kept: dict[int, list[Array]] = {}
-        for k in range(T + 50):
-            U, _ = runs.step(first * (1 + k / k0) ** -theta)
-            for mark in (T // 10, T):
-                if mark <= k < mark + 50:
-                    kept.setdefault(mark, []).append(U)
-        early, late = (np.mean(kept[mark], axis=0) for mark in (T // 10, T))
-        slope = np.log10(late / early)
-        shift = np.log10((T + k0) / (T / 10 + k0))
-        fast = runs.alpha * runs.rho2 * first * k0**theta * T ** (1 - theta) / 8 > 30  # linear modes have died out
-        assert fast.mean() > 0.3
-        assert np.median((slope / shift)[fast]) < -0.95 * 2 * gamma * theta / (1 - gamma)
-        assert (late < early).all()
+@pytest.mark.filterwarnings("ignore:ηβ²")
+@pytest.mark.parametrize("dual", ORDERS)
+def test_theorem_b_rate(dual: str) -> None:
+    # η_k = η₀(1 + k/k₀)^(−θ) on complete graphs: from T/10 to T iterations U falls at least as (k₀ + k)^(−2γθ/(1−γ))
+    gamma, theta, T = 0.5, 0.6, 8_000
+    runs = Trajectories(dual, 2, np.full(RUNS, gamma))
+    runs.L, runs.rho, runs.rho2 = (
+        np.tile(4 * np.eye(4) - np.ones((4, 4)), (RUNS, 1, 1)),
+        np.full(RUNS, 4.0),
+        np.full(RUNS, 4.0),
+    )
+    first = runs.largest_step
+    B = 2 * runs.beta / np.sqrt(runs.mu * runs.alpha) + 4 * first * runs.beta**2 * runs.rho / runs.mu
+    k0 = np.maximum(1.0, 4 * theta * B)
+    more = 2 ** ((1 + gamma) / (1 - gamma)) if dual == "gauss-seidel" else 1.0
+    kept: dict[int, list[Array]] = {T // 10: [], T: []}
+    eta = first
+    U, E = runs.step(eta)
+    for k in range(1, T + 50):
+        after, dissipation = runs.step(first * (1 + k / k0) ** -theta)
+        if k % 1000 == 1:  # the inequality of the proof
+            right = U - eta / 2 * E + eta * more * runs.bound(eta)[0]
+            assert (after <= right + 1e-9 * (U + after)).all()
+        U, E, eta = after, dissipation, first * (1 + k / k0) ** -theta
+        for mark, values in kept.items():
+            if mark <= k < mark + 50:
+                values.append(U)
+    early, late = (np.mean(values, axis=0) for values in kept.values())
+    slopes = np.log(late / early) / np.log((T + k0) / (T / 10 + k0))
+    assert np.median(slopes) < -0.95 * 2 * gamma * theta / (1 - gamma)
+    assert (late < early).all()
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.7])
@@ -123,14 +133,13 @@ def test_recommended_parameters_reach_the_wanted_distance(gamma: float) -> None:
     curvatures = np.linalg.eigvalsh(costs.A.numpy())
     mu, ell = float(curvatures.min()), float(curvatures.max())
     graph, optimum = graphs.ring(6), costs.optimum().numpy()
-    for floor, guaranteed, iterations in ((0.3, True, 150_000), (1e-3, False, 20_000), (1e-4, False, 40_000)):
-        values = theory.exact_parameters(graph, mu, ell, floor, gamma, dimension=3, guaranteed=guaranteed)
+    for floor, iterations in ((1e-3, 5_000), (1e-4, 10_000)):
+        values = theory.exact_parameters(graph, mu, ell, floor, gamma, dimension=3, guaranteed=False)
         method = algorithms.make("dsgpa-f-pb-exact", gamma=gamma, **values)
         settings: dict[str, Any] = {"dtype": "float64", "per_agent": False, "eval_every": iterations}
         end = train(costs, graph, method, iterations=iterations, **settings).x.numpy()
         distance = float(np.sqrt(((end - optimum) ** 2).sum(axis=1).mean()))
-        assert distance < floor if guaranteed else distance < 5 * floor, (floor, guaranteed, distance)
-        assert guaranteed or distance > floor / 100
+        assert floor / 100 < distance < 5 * floor
 
 
 def test_the_measured_floor_has_the_predicted_exponent(tmp_path: Path) -> None:
