@@ -183,3 +183,29 @@ def test_stability_predicts_the_simulation() -> None:
         assert sum(judged[name, verdict_] for name in METHODS) >= 300, counts
         assert min(judged[name, verdict_] for name in METHODS) >= 10, counts
         assert min(orders[dual, verdict_] for dual in ("jacobi", "gauss-seidel")) >= 50, orders
+
+
+def test_flat_costs_with_a_power_on_the_direction_over_many_steps() -> None:
+    """Disagreement and βv stay bounded over 200,000 steps, from many starting points; the mean need not."""
+    random = np.random.default_rng(21)
+    runs, n, steps = 300, 4, 200_000
+    path = np.diag([1.0, 2.0, 2.0, 1.0]) - np.eye(n, k=1) - np.eye(n, k=-1)
+    rho = float(np.linalg.eigvalsh(path)[-1])
+    eta, gamma = (random.uniform(*ends, (runs, 1)) for ends in ((0.02, 0.2), (0.2, 0.8)))
+    alpha = np.exp(random.uniform(np.log(0.05), np.log(1.6), (runs, 1))) / (eta * rho)  # ηαρ < 2
+    beta = np.exp(random.uniform(np.log(0.1), np.log(4), (runs, 1)))
+    first = random.random((runs, 1)) < 0.5
+    x, v = random.standard_normal((runs, n)), np.zeros((runs, n))
+    start = x.mean(axis=1)
+    sizes = []
+    for k in range(steps):
+        y = x @ path
+        after = v + eta * beta * y
+        w = beta * np.where(first, after, v)
+        x, v = x - eta * (alpha * y + np.sign(w) * np.abs(w) ** gamma), after
+        if k % 50_000 >= 49_900:
+            sizes.append(np.abs(np.stack([x - x.mean(axis=1, keepdims=True), beta * v])).max(axis=(0, 2)))
+    blocks = np.reshape(sizes, (4, 100, runs)).max(axis=1)
+    assert (blocks[-1] < 5 * np.maximum(blocks[0], 1e-12)).all()  # no growth over the last 150,000 steps
+    drift = np.abs(x.mean(axis=1) - start)
+    assert (drift > 10).sum() >= 3, np.sort(drift)[-5:]  # and the mean does move away

@@ -26,7 +26,7 @@ Network = Annotated[str | None, typer.Option(metavar="NETWORK", help=NETWORK, ri
 
 @flags.with_flags()
 def explain(figure: FigureFile = None, network: Network = None, as_json: AsJson = False, **given: Any) -> None:
-    """Tell before a run: the graph, traffic, stability and what would restore it, and whether Theorem 1 applies.
+    """Tell before a run: the graph, traffic, stability and what would restore it, and whether a theorem applies.
 
     With --network also: how long an iteration takes there, how long with an all_reduce, and where both are equal.
 
@@ -92,6 +92,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
         "stable while": _ranges(facts.ranges),
         "what would help": ", ".join(f"{key} = {value:.4g}" for key, value in stable.cures.items()),
         **_theorem1(facts.theorem1),
+        "Theorem A": "" if facts.exact is None else str(facts.exact),
         "notes": "; ".join(facts.notes),
     }
 
@@ -153,11 +154,17 @@ def _between(name: str, low: float, high: float | None) -> str:
     return f"{low:.4g} < {name} < {high:.4g}" if low else f"{name} < {high:.4g}"
 
 
+def _held(found: Theorem1) -> str:
+    if not found.holds:
+        return f"its conditions fail: {'; '.join(found.failing)}"
+    return "its printed conditions hold" + (f"; {found.caveat}" if found.caveat else "")
+
+
 def _theorem1(found: Theorem1) -> dict[str, str]:
     values = found.parameters
     asked = f"κ₁ = {values['kappa1']:.4g}, κ₂ = {values['kappa2']:.4g}: " if values else ""
     asked += ", ".join(f"{name} = {values[name]:.4g}" for name in ("eta", "alpha", "beta")) if values else ""
     return {
-        "Theorem 1": "its conditions hold" if found.holds else f"its conditions fail: {'; '.join(found.failing)}",
+        "Theorem 1": _held(found),
         "it asks for": "" if found.holds else asked or found.infeasible or "",
     }

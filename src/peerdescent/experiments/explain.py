@@ -1,4 +1,4 @@
-"""`explain`: what an experiment will meet, before it runs: the graph, the traffic, stability, and Theorem 1."""
+"""`explain`: what an experiment will meet, before it runs: the graph, the traffic, stability, and what is proved."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from peerdescent.clock.files import read
 from peerdescent.clock.model import NetworkModel
 from peerdescent.clock.pace import Forecast
 from peerdescent.errors import InputError
+from peerdescent.experiments.exact_variant import ExactVariant, exact_variant
 from peerdescent.experiments.explain_compression import CompressionFacts, compression_facts
 from peerdescent.graphs import AnyGraph, DirectedGraph, Graph
 from peerdescent.mixing.push_sum import PushSumRounds
@@ -86,6 +87,8 @@ class Theorem1:
     """What the theorem asks for on this graph."""
     infeasible: str | None = None
     """Why there are no such parameters."""
+    caveat: str | None = None
+    """What the conditions do not tell."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class Explanation:
     ranges: dict[str, tuple[float, float | None]]
     """Between which values each step size may be changed alone while the method stays stable."""
     theorem1: Theorem1
+    exact: ExactVariant | None
+    """What is proved of the exact variant; None for other methods."""
     notes: list[str]
     memory: Estimate
     """What the run takes on one machine."""
@@ -131,7 +136,7 @@ def explain(
     >>> facts.stability.stable, facts.graph.agents
     (True, 10)
     >>> facts.stability.condition
-    'stable if and only if ρ(L) < 6.061; here ρ(L) = 5.175'
+    'stable if and only if ρ(L) < 6.061; here ρ(L) = 5.175 (flat costs)'
     """
     return explain_plan(plan_of(problem, graph, algorithm, x0, **settings), None if network is None else read(network))
 
@@ -147,6 +152,7 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
         plan.prediction,
         ranges,
         theorem1(plan),
+        exact_variant(plan),
         [*plan.weights.notes, *_not_judged(plan), *_broken(plan)],
         plan.memory(),
         None if network is None else forecast_of(plan, network),
@@ -222,10 +228,21 @@ def theorem1(plan: Plan) -> Theorem1:
         return Theorem1(False, ["Theorem 1 covers only graphs that stay the same"])
     if not isinstance(method, DSGPA) or method.power_on != "gradient":
         return Theorem1(not failing, failing)
+    caveat = None if failing else _caveat(method, ends.rho2, n, plan.settings.iterations)
     try:
-        return Theorem1(not failing, failing, parameters_for(ends.rho, ends.rho2, n, plan.settings.iterations))
+        asked = parameters_for(ends.rho, ends.rho2, n, plan.settings.iterations)
+        return Theorem1(not failing, failing, asked, caveat=caveat)
     except InputError as error:
-        return Theorem1(not failing, failing, infeasible=str(error))
+        return Theorem1(not failing, failing, infeasible=str(error), caveat=caveat)
+
+
+def _caveat(method: DSGPA, rho2: float, n: int, iterations: int) -> str | None:
+    """What the printed conditions do not tell: the theorem is false for γ < 1, and its proof needs a larger β."""
+    if method.gamma < 1:
+        return "for γ < 1 the theorem itself is false in general, see docs/theory.md"
+    h = method.nominal()
+    needed = theory.theorem1_proof_iterations(h["alpha"] / h["beta"], h["eta"] * h["beta"], rho2, n)
+    return f"its proof needs at least {needed:.2g} iterations" if iterations < needed else None
 
 
 def picture(graph: AnyGraph) -> str:
