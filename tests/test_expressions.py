@@ -20,6 +20,7 @@ from peerdescent.expressions import (
     Clamp,
     Constant,
     Expression,
+    Maximum,
     Mixed,
     Power,
     Scalar,
@@ -161,6 +162,8 @@ def on_arrays(node: Expression, values: dict[str, Any], net: DenseNetwork) -> An
         return OPERATORS[node.operator](*below)
     if isinstance(node, Power):
         return np.sign(below[0]) * np.abs(below[0]) ** node.gamma
+    if isinstance(node, Maximum):
+        return np.maximum(*below)
     if isinstance(node, Clamp):
         return np.clip(below[0], -node.limit, node.limit)
     assert isinstance(node, Mixed)

@@ -141,6 +141,21 @@ class Clamp(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class Maximum(Expression):
+    """The larger entries of two arrays; NaN where one of them is."""
+
+    left: Expression
+    right: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        """The two values."""
+        return (self.left, self.right)
+
+    def __str__(self) -> str:
+        return f"max({self.left}, {self.right})"
+
+
+@dataclass(frozen=True, eq=False)
 class Rounded(Expression):
     """a, rounded to bfloat16 and back."""
 

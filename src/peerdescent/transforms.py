@@ -15,7 +15,7 @@ import torch
 
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
-from peerdescent.expressions import Clamp, Expression, Power
+from peerdescent.expressions import Clamp, Expression, Maximum, Power, lift
 
 
 def power(a: Any, gamma: float) -> Any:
@@ -35,6 +35,17 @@ def power(a: Any, gamma: float) -> Any:
     magnitude = a.abs()
     magnitude = magnitude.sqrt_() if gamma == 0.5 else magnitude.pow_(gamma)
     return magnitude.copysign_(a)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger entries of two arrays; NaN where one of them is.
+
+    >>> maximum(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 3.0]))
+    tensor([2., 4.])
+    """
+    if isinstance(a, Expression) or isinstance(b, Expression):
+        return Maximum(lift(a), lift(b))
+    return torch.maximum(a, b) if isinstance(a, torch.Tensor) else np.maximum(a, b)
 
 
 def check_gamma(gamma: float) -> None:

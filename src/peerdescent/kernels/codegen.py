@@ -12,7 +12,19 @@ from importlib.resources import files
 
 import numpy as np
 
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Rounded, Scalar, walk
+from peerdescent.expressions import (
+    Array,
+    Binary,
+    Clamp,
+    Constant,
+    Expression,
+    Maximum,
+    Mixed,
+    Power,
+    Rounded,
+    Scalar,
+    walk,
+)
 
 TABLE = 11
 """The length of the table for a fractional power (see kernel_parts.h)."""
@@ -142,6 +154,9 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
         if isinstance(node, Clamp):
             base, limit = _value(node.base, names), f"(real){node.limit!r}"
             return f"{base} > {limit} ? {limit} : {base} < -{limit} ? -{limit} : {base}"
+        if isinstance(node, Maximum):
+            left, right = _value(node.left, names), _value(node.right, names)
+            return f"{left} > {right} || {left} != {left} ? {left} : {right}"  # NaN stays NaN
         if isinstance(node, Rounded):
             return f"rounded({_value(node.base, names)})"
         if isinstance(node, Power):

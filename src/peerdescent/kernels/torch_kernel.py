@@ -13,11 +13,23 @@ from typing import Any
 
 import torch
 
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Rounded, Scalar, walk
+from peerdescent.expressions import (
+    Array,
+    Binary,
+    Clamp,
+    Constant,
+    Expression,
+    Maximum,
+    Mixed,
+    Power,
+    Rounded,
+    Scalar,
+    walk,
+)
 from peerdescent.kernels.compiler import CompilerError
 from peerdescent.kernels.fused import CompiledUpdate
 from peerdescent.mixing.network import MemoryNetwork
-from peerdescent.transforms import power
+from peerdescent.transforms import maximum, power
 
 Numbers = dict[str, float]
 ONE = Constant(1.0)
@@ -240,11 +252,13 @@ class Pass:
             return f"{self._visit(node.base)}.clamp({-node.limit!r}, {node.limit!r})"
         if isinstance(node, Power):
             return f"power({self._visit(node.base)}, {node.gamma!r})"
+        if isinstance(node, Maximum):
+            return f"maximum({self._visit(node.left)}, {self._visit(node.right)})"
         raise TypeError(f"cannot generate a pass for {type(node).__name__}")
 
 
 def _function(name: str, text: str) -> Callable[..., Any]:
-    scope: dict[str, Any] = {"power": power}
+    scope: dict[str, Any] = {"power": power, "maximum": maximum}
     exec(compile(text, f"<{name}>", "exec"), scope)
     function: Callable[..., Any] = scope[name]
     return function

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from peerdescent.errors import InputError
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Scalar, walk
+from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Maximum, Mixed, Power, Scalar, walk
 from peerdescent.tracing.recording import GRADIENT
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -72,13 +72,21 @@ def _value(
             return powered(node, known[id(base)])
         case Mixed(_, source):
             return mix(node, known[id(source)])
+        case Maximum(left, right):
+            if linear:
+                raise _not_linear(node)
+            return np.maximum(known[id(left)], known[id(right)])
         case Binary(sign, left, right):
             a, b = known[id(left)], known[id(right)]
             if linear and not _linear(sign, left.scalar, right.scalar, a, b):
-                text = str(node).replace(GRADIENT, "g")
-                raise InputError(f"no prediction: the step is not linear, it computes {text}.")
+                raise _not_linear(node)
             return OPERATORS[sign](a, b)
     raise TypeError(f"unknown node {node}")
+
+
+def _not_linear(node: Expression) -> InputError:
+    text = str(node).replace(GRADIENT, "g")
+    return InputError(f"no prediction: the step is not linear, it computes {text}.")
 
 
 def _linear(sign: str, left: bool, right: bool, a: Any, b: Any) -> bool:
