@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.support.commands import Command, Said, rows
+from tests.support.methods import each_method
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent.cli.run import run
@@ -386,7 +387,7 @@ def test_the_example_of_the_help_page(peerdescent_: Command) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("method", list(algorithms.PRESETS))
+@pytest.mark.parametrize("method", each_method())
 def test_every_method_can_be_run_again_from_its_record(method: str, peerdescent_: Command) -> None:
     power = "--set gamma=.9" if "-pb" in method else "--powerball .9"
     flags = f"{SMALL} -a {method} --set problem.dimension=3 --set problem.noise=.1 --batch-size 4 {power} -q"

@@ -266,6 +266,8 @@ ONE_AGENT = {
     "dm-sgd": DMSGD(eta=0.07, beta=0.0),
     "d-asg": DASG(eta=0.07, beta=0.0),
     "gossip-sgd": make("gossip-sgd", eta=0.07),
+    **{name: make(name, eta=0.07) for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
+    **{name: make(name, eta=0.07, beta=0.0) for name in ("edm", "momentum-tracking", "qg-dsgdm")},
     "gossip-sgd-outer": make("gossip-sgd-outer", eta=0.07, outer_lr=1.0, outer_momentum=0.0),
 }
 
@@ -389,6 +391,16 @@ SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
     **{"dm-sgd": 2, "d-sgd-1": 1, "d-sgd-2": 1, "d2": 1, "d-sgt-1": 2, "d-sgt-2": 2, "d-asg": 1, "c-sgd": 0},
     **{name: 1 for name in PRESETS if name.startswith("gossip")},
+    **{
+        "extra": 1,
+        "nids": 1,
+        "exact-diffusion": 1,
+        "edm": 1,
+        "aug-dgm": 2,
+        "momentum-tracking": 2,
+        "qg-dsgdm": 1,
+        "d-adam": 1,
+    },
 }
 
 

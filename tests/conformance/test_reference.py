@@ -46,6 +46,8 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "gossip-adamw": {"eta": 0.05, "weight_decay": 0.1},
     "gossip-sgd-outer": {"eta": 0.05, "period": 3},
     "gossip-adamw-outer": {"eta": 0.05, "period": 2},
+    **{name: {"eta": 0.05} for name in ("extra", "nids", "exact-diffusion", "aug-dgm", "d-adam")},
+    **{name: {"eta": 0.05, "beta": 0.6} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
 }
 
 
@@ -109,7 +111,7 @@ def test_shape_start_and_purity(name: str) -> None:
     assert_same(shorter, iterates[:5])
 
 
-PLAIN_SGD = {
+PLAIN_SGD: dict[str, dict[str, Any]] = {
     "dsgpa-f": {},
     "dsgpa-t": {"epsilon": 0.0},
     "dsgpa-f-pb": {"gamma": 1.0},
@@ -123,6 +125,8 @@ PLAIN_SGD = {
     "d-asg": {"beta": 0.0},
     "c-sgd": {},
     "gossip-sgd": {"momentum": 0.0},
+    **{name: {} for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
+    **{name: {"beta": 0.0} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
     "gossip-sgd-outer": {"outer_lr": 1.0, "outer_momentum": 0.0},
 }
 

@@ -12,7 +12,6 @@ from tests.support.process_runs import network
 from torch import nn
 
 from peerdescent import algorithms, optim
-from peerdescent.algorithms import PRESETS
 from peerdescent.data import Minibatches
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.problems.supervised import Supervised
@@ -59,8 +58,8 @@ def collected(group: ProcessGroup, rows: dict[str, torch.Tensor]) -> dict[str, t
     return found
 
 
-def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Every preset as an optimizer, with both kernels, with a schedule of periods, and with global averages."""
+def every_method(group: ProcessGroup, names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """These presets as optimizers, with both kernels, with a schedule of periods, and with global averages."""
     rows = {}
     variants: dict[str, dict[str, Any]] = {
         "loop": {},
@@ -70,7 +69,7 @@ def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in PRESETS:
+        for name in names:
             for variant, options in variants.items():
                 loop = Loop(
                     group.rank,

@@ -81,6 +81,13 @@ class Algorithm:
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
     not_compressible: ClassVar[str] = ""
     """Why its messages must not be compressed (`compress`), in words; empty if they may be."""
+    bias: ClassVar[str | None] = None
+    """Why it ends away from the optimum on heterogeneous data, with a constant step size and exact gradients, in words;
+    empty if it does not. Its card shows this and `use`: every registered method of this library says both."""
+    use: ClassVar[str] = ""
+    """When to choose it, in a sentence."""
+    needs: ClassVar[str] = ""
+    """What it needs of L or W, in words, if that is more than a symmetric matrix whose rows sum to 0 or 1."""
 
     def __post_init__(self) -> None:
         if not callable(self.transform) or isinstance(self.transform, type):

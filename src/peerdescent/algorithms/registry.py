@@ -8,12 +8,16 @@ from types import MappingProxyType
 from typing import Any
 
 from peerdescent._util.validation import described, did_you_mean
+from peerdescent.algorithms.adaptive import DAdam
 from peerdescent.algorithms.base import Algorithm
 from peerdescent.algorithms.d2 import D2
+from peerdescent.algorithms.diffusion import EDM, NIDS, ExactDiffusion
 from peerdescent.algorithms.dsgpa import DSGPA
+from peerdescent.algorithms.global_momentum import MomentumTracking, QGDSGDm
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
-from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM
 from peerdescent.algorithms.momentum import DASG, DMSGD
+from peerdescent.algorithms.primal_dual import EXTRA
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 from peerdescent.errors import InputError
 from peerdescent.transforms import Powerball, Transform
@@ -160,7 +164,9 @@ register(
     "gradient tracking (GNSD, DIGing); sends two vectors",
     aliases=("gnsd", "diging", "gt", "gradient-tracking", "non-atc-gt"),
 )
-register("d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt"))
+register(
+    "d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt", "next", "sonata")
+)
 register("d-asg", DASG, "Nesterov-accelerated decentralized SGD", aliases=("dasg",))
 register(
     "c-sgd",
@@ -183,3 +189,18 @@ register(
 register("gossip-adamw", GossipAdam, "AdamW with local moments, then mix", aliases=("gossip:adamw",), **_ADAMW)
 register("gossip-sgd-outer", OuterSGD, f"SGD with local momentum, mix, {_OUTER}", aliases=("gossip:sgd-outer",))
 register("gossip-adamw-outer", OuterAdam, f"AdamW with local moments, mix, {_OUTER}", ("gossip:adamw-outer",), **_ADAMW)
+
+_UNBIASED_TOO = "unbiased on heterogeneous data"
+register("extra", EXTRA, f"EXTRA: {_UNBIASED_TOO}; its message overlaps the gradient")
+register("nids", NIDS, f"NIDS: {_UNBIASED_TOO}; step sizes do not depend on the network")
+register("exact-diffusion", ExactDiffusion, f"exact diffusion: {_UNBIASED_TOO}; D² with (I+W)/2", aliases=("ed",))
+register("edm", EDM, f"exact diffusion with momentum: {_UNBIASED_TOO}")
+register(
+    "aug-dgm",
+    AugDGM,
+    "gradient tracking that mixes after both steps; sends two vectors",
+    aliases=("augdgm", "atc-diging", "atc-gt"),
+)
+register("momentum-tracking", MomentumTracking, "gradient tracking of momentum; sends two vectors")
+register("qg-dsgdm", QGDSGDm, "D-SGD with quasi-global momentum", aliases=("qgm",))
+register("d-adam", DAdam, "Adam with local moments: mix, then descend", aliases=("dadam",))

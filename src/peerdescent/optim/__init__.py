@@ -22,6 +22,16 @@ finished goes on without gradients until all have. A process that leaves out a b
 `opt.step()`. With `torch.amp.GradScaler` all processes skip a step together if the gradient of one overflows.
 """
 
+from peerdescent.optim.further_methods import (
+    EDM,
+    EXTRA,
+    NIDS,
+    AugDGM,
+    DAdam,
+    ExactDiffusion,
+    MomentumTracking,
+    QGDSGDm,
+)
 from peerdescent.optim.gossip import Gossip
 from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2
 from peerdescent.optim.optimizer import Decentralized
@@ -38,8 +48,16 @@ __all__ = [
     "DSGPA",
     "DSGT1",
     "DSGT2",
+    "EDM",
+    "EXTRA",
+    "NIDS",
+    "AugDGM",
+    "DAdam",
     "Decentralized",
+    "ExactDiffusion",
     "Gossip",
+    "MomentumTracking",
     "Options",
     "Outer",
+    "QGDSGDm",
 ]
