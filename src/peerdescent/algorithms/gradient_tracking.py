@@ -88,6 +88,7 @@ class AugDGM(_Tracking):
     {'eta': 0.05}
     """
 
+    eta: Rate = 0.1
     use: ClassVar[str] = (
         "As `d-sgt-2`; noise is mixed once more before it moves x, for a second message after the gradient."
     )

@@ -43,7 +43,7 @@ class EDM(Decentralized):
 class AugDGM(Decentralized):
     """`algorithms.AugDGM`: gradient tracking that mixes after both steps."""
 
-    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.AugDGM(eta=lr), **options)
 
 
