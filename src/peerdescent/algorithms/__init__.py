@@ -6,6 +6,8 @@ from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
+from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
+from peerdescent.algorithms.hybrid_tracking import GTHSGD
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
@@ -21,14 +23,17 @@ __all__ = [
     "DSGPA",
     "DSGT1",
     "DSGT2",
+    "GTHSGD",
     "PRESETS",
     "Algorithm",
+    "GTNSGDm",
     "GossipAdam",
     "GossipSGD",
     "Network",
     "OuterAdam",
     "OuterSGD",
     "Preset",
+    "SClipEF",
     "Step",
     "as_algorithm",
     "canonical",

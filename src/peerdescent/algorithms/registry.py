@@ -13,6 +13,8 @@ from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
+from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
+from peerdescent.algorithms.hybrid_tracking import GTHSGD
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 from peerdescent.errors import InputError
@@ -161,6 +163,11 @@ register(
     aliases=("gnsd", "diging", "gt", "gradient-tracking", "non-atc-gt"),
 )
 register("d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt"))
+register("gt-hsgd", GTHSGD, "gradient tracking with variance reduction; two gradients per iteration, sends two vectors")
+register("gt-nsgdm", GTNSGDm, "normalized gradient tracking with momentum, for heavy-tailed noise; sends two vectors")
+register(
+    "sclip-ef", SClipEF, "smooth clipping with error feedback, for heavy-tailed noise", aliases=("sclip-ef-network",)
+)
 register("d-asg", DASG, "Nesterov-accelerated decentralized SGD", aliases=("dasg",))
 register(
     "c-sgd",
