@@ -186,6 +186,30 @@ class Mixed(Expression):
         return f"{self.kind}({self.source})"
 
 
+@dataclass(frozen=True, eq=False)
+class RowNorm(Expression):
+    """‖a_i‖, the Euclidean norm of each agent's row: one number for all its columns."""
+
+    base: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        """The array whose rows are measured."""
+        return (self.base,)
+
+    def __str__(self) -> str:
+        return f"norm({self.base})"
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Expression):
+    """A number for each agent that is known already, such as a norm: a named n×1 array."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def lift(value: Operand) -> Expression:
     """Wrap a number in a node; return a node unchanged."""
     if isinstance(value, Expression):

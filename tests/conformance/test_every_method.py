@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.conformance import reference
+from tests.conformance import reference, reference_tracking
 from tests.support.methods import LATER
 
 import peerdescent
@@ -36,6 +36,8 @@ GRAPHS = (
 )
 # Stable in both dual orders for every Laplacian here (ρ(L) ≤ 2): instability would magnify rounding.
 RATES = {"eta": 0.05, "alpha": 4.0, "beta": 3.0}
+SCLIP = {"eta": 0.5, "beta": 0.5, "phi": 2.0, "tau": 0.1}
+"""The defaults of SClip-EF."""
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +140,15 @@ def cases() -> dict[str, Case]:
         reference.dm_sgd,
         {**momentum, "transform": powered(0.5)},
     )
+    hybrid = {"eta": 0.05, "beta": 0.3}
+    table["gt-hsgd"] = (partial(make, "gt-hsgd", **hybrid), reference_tracking.gt_hsgd, hybrid)
+    table["gt-hsgd+powerball"] = (
+        partial(make, "gt-hsgd", powerball=0.7, **hybrid),
+        reference_tracking.gt_hsgd,
+        {**hybrid, "transform": powered(0.7)},
+    )
+    table["gt-nsgdm"] = (partial(make, "gt-nsgdm", **momentum), reference_tracking.gt_nsgdm, momentum)
+    table["sclip-ef"] = (partial(make, "sclip-ef"), reference_tracking.sclip_ef, SCLIP)
     table["d-asg"] = (partial(DASG, **momentum), reference.d_asg, momentum)
     table["d-asg-zero"] = (partial(DASG, previous="zero", **momentum), d_asg_from_zero, momentum)
     table["d-sgd-2"] = (
@@ -231,7 +242,8 @@ def pairs() -> list[Any]:
         pytest.param(name, spec, marks=pytest.mark.e2e) if name in LATER and i % 9 != j else (name, spec)
         for i, name in enumerate(CASES)
         for j, spec in enumerate(GRAPHS)
-        if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 1
+        if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip", "gt-", "sclip"))
+        or (i + j) % (2 if name[0] == "d" else 3) == 1
     ]
 
 
@@ -266,5 +278,5 @@ def test_equals_its_transcription(name: str, spec: str) -> None:
 
 
 def test_every_preset_has_a_transcription() -> None:
-    assert set(PRESETS) <= set(reference.REFERENCES)
+    assert set(PRESETS) <= {*reference.REFERENCES, *reference_tracking.REFERENCES}
     assert set(PRESETS) <= set(CASES)

@@ -27,7 +27,17 @@ from peerdescent.training.loop import Run
 pytestmark = pytest.mark.xdist_group("processes")  # its processes and fixtures are started once
 
 
-SOME = ("dsgpa-f-pb", "dsgpa-t-pb-exact", "dm-sgd", "d2", "d-sgt-2", "c-sgd", "gossip-adamw-outer")
+SOME = (
+    "dsgpa-f-pb",
+    "dsgpa-t-pb-exact",
+    "dm-sgd",
+    "d2",
+    "d-sgt-2",
+    "c-sgd",
+    "gossip-adamw-outer",
+    "gt-hsgd",
+    "gt-nsgdm",
+)
 """One of each kind; the end-to-end run has all."""
 
 

@@ -9,6 +9,8 @@ from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.global_momentum import MomentumTracking, QGDSGDm
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM
+from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
+from peerdescent.algorithms.hybrid_tracking import GTHSGD
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.primal_dual import EXTRA
 from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
@@ -27,12 +29,14 @@ __all__ = [
     "DSGT2",
     "EDM",
     "EXTRA",
+    "GTHSGD",
     "NIDS",
     "PRESETS",
     "Algorithm",
     "AugDGM",
     "DAdam",
     "ExactDiffusion",
+    "GTNSGDm",
     "GossipAdam",
     "GossipSGD",
     "MomentumTracking",
@@ -41,6 +45,7 @@ __all__ = [
     "OuterSGD",
     "Preset",
     "QGDSGDm",
+    "SClipEF",
     "Step",
     "as_algorithm",
     "canonical",

@@ -73,6 +73,8 @@ class Algorithm:
     """The fields that are numbers or schedules."""
     momenta: ClassVar[tuple[str, ...]] = ()
     """The rates that are momenta, in [0, 1), where 1 − β is what matters."""
+    shares: ClassVar[tuple[str, ...]] = ()
+    """The rates that are shares, above 0 and at most 1, of what is new."""
     times_eta: ClassVar[tuple[str, ...]] = ()
     """The rates that act only as products with eta: those products decide stability."""
     common_start: ClassVar[bool] = False
@@ -119,7 +121,9 @@ class Algorithm:
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """One iteration: yields the point where the gradient is wanted, receives it, returns the new state.
 
-        Messages requested before the `yield` travel while the gradient is computed. The step is pure
+        A step may yield several points, always equally many: all gradients of an iteration are on the same samples.
+
+        Messages requested before a `yield` travel while the gradient is computed. The step is pure
         arithmetic without branches on values, so that it can be recorded and fused.
 
         Args:

@@ -16,6 +16,8 @@ from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.global_momentum import MomentumTracking, QGDSGDm
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM
+from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
+from peerdescent.algorithms.hybrid_tracking import GTHSGD
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.primal_dual import EXTRA
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
@@ -166,6 +168,11 @@ register(
 )
 register(
     "d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt", "next", "sonata")
+)
+register("gt-hsgd", GTHSGD, "gradient tracking with variance reduction; two gradients per iteration, sends two vectors")
+register("gt-nsgdm", GTNSGDm, "normalized gradient tracking with momentum, for heavy-tailed noise; sends two vectors")
+register(
+    "sclip-ef", SClipEF, "smooth clipping with error feedback, for heavy-tailed noise", aliases=("sclip-ef-network",)
 )
 register("d-asg", DASG, "Nesterov-accelerated decentralized SGD", aliases=("dasg",))
 register(

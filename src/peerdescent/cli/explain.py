@@ -82,6 +82,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
     verdict = stable.sentence(facts.algorithm)
     return {
         **_graph(facts.graph),
+        **_gradients(facts.gradients_per_iteration),
         "traffic": _traffic(facts.traffic),
         **_forecast(facts),
         "memory": f"about {facts.memory}",
@@ -93,6 +94,10 @@ def _lines(facts: Explanation) -> dict[str, str]:
         **_theorem1(facts.theorem1),
         "notes": "; ".join(facts.notes),
     }
+
+
+def _gradients(count: int) -> dict[str, str]:
+    return {"gradients": f"gradients per iteration: {count}, on the same samples"} if count > 1 else {}
 
 
 def _forecast(facts: Explanation) -> dict[str, str]:

@@ -184,7 +184,7 @@ def _stability(algorithm: Algorithm) -> str:
         weights = MixingWeights.build(ring(5), "metropolis", "metropolis", algorithm)
         return condition(algorithm, stable_up_to(algorithm), weights).partition("; here")[0]
     except InputError as error:
-        return str(error).removesuffix(".")
+        return str(error).partition(", it computes")[0].removesuffix(".")
 
 
 def _largest_step(algorithm: Algorithm, equation: Equation | None) -> float | None:

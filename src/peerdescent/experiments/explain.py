@@ -20,6 +20,7 @@ from peerdescent.problems import Problem
 from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
+from peerdescent.tracing.recording import gradients_wanted
 from peerdescent.training.clocked import forecast_of
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
@@ -97,6 +98,8 @@ class Explanation:
     """What the run takes on one machine."""
     forecast: Forecast | None = None
     """Seconds per iteration in a network, if one was named."""
+    gradients_per_iteration: int = 1
+    """How many gradients an agent computes in an iteration, all on the same samples."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -141,6 +144,7 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
         [*plan.weights.notes, *_not_judged(plan), *_broken(plan)],
         plan.memory(),
         None if network is None else forecast_of(plan, network),
+        gradients_wanted(plan.algorithm),
     )
 
 

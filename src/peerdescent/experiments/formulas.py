@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from peerdescent.expressions import Array, Binary, Constant, Expression, Mixed, Power, Scalar, walk
+from peerdescent.expressions import Array, Binary, Constant, Expression, Mixed, Power, RowNorm, Scalar, walk
 from peerdescent.tracing.recording import GRADIENT
 
 LETTERS = {
@@ -24,6 +24,8 @@ LONGEST = 60
 """Longer formulas are named by what they depend on."""
 WORD_LAST, WORD_FIRST = re.compile(r"[A-Za-z_]\w+$", re.ASCII), re.compile(r"[A-Za-z_]\w|\d", re.ASCII)
 """Factors that a neighbour would run into: names of several letters, and numbers that come second."""
+NOTHING = 1e-30
+"""What is smaller only keeps a division from failing."""
 SUM, PRODUCT, ATOM = 0, 1, 2
 Rendered = tuple[str, int]
 
@@ -59,6 +61,10 @@ def _rendered(node: Expression, known: Mapping[int, str]) -> Rendered:
             return MATRICES[kind] + _within(source, ATOM, known), PRODUCT
         case Power(base, gamma):
             return f"{'√' if gamma == 0.5 else 'σ'}({_rendered(base, known)[0]})", ATOM
+        case RowNorm(base):
+            return f"‖{_rendered(base, known)[0]}‖", ATOM
+        case Binary("+", left, Constant(value)) if 0 < value < NOTHING:
+            return _rendered(left, known)
         case Binary("+" | "-" as sign, left, right):
             first = "" if isinstance(left, Constant) and left.value == 0 else f"{_within(left, SUM, known)} "
             after = _within(right, PRODUCT if sign == "-" else SUM, known)

@@ -13,10 +13,12 @@ from typing import Any
 
 import torch
 
+from peerdescent._util.row_norms import row_norms
 from peerdescent.expressions import (
     Array,
     Binary,
     Clamp,
+    Column,
     Constant,
     Expression,
     Maximum,
@@ -47,6 +49,12 @@ class TorchUpdate(CompiledUpdate):
     ) -> TorchKernel:
         rows = {name: exchange.rows for name, exchange in self._exchanges.items()}
         return TorchKernel(outputs, arrays, rows, network)
+
+    def _norm(self, rows: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
+        def measure() -> None:
+            out[:, 0] = row_norms(rows)
+
+        return measure
 
     def _describe(self) -> str:
         return f"torch (torch.compile on {self.gradient.device.type})"
@@ -94,7 +102,10 @@ class TorchKernel:
         for one in (*self._passes.values(), self._update):
             numbers = _check_values((one.count,), like.clone(), 1)
             given = [
-                {name: _check_values(like.shape, a, i) for i, (name, a) in enumerate(self._arrays.items())}
+                {
+                    name: _check_values(a[:, :CHECKED_COLUMNS].shape, a, i)
+                    for i, (name, a) in enumerate(self._arrays.items())
+                }
                 for _ in range(2)
             ]
             try:
@@ -229,7 +240,7 @@ class Pass:
         if node.scalar:  # in double precision, once for all entries
             self._scalar_nodes.append(node)
             return f"numbers[{len(self._scalar_nodes) - 1}]"
-        if isinstance(node, Array):
+        if isinstance(node, Array | Column):
             return self._array(node.name)
         if isinstance(node, Mixed | Rounded):
             self._values.append(node)

@@ -33,7 +33,20 @@ from peerdescent.optim.further_methods import (
     QGDSGDm,
 )
 from peerdescent.optim.gossip import Gossip
-from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2
+from peerdescent.optim.methods import (
+    CSGD,
+    D2,
+    DASG,
+    DMSGD,
+    DSGD1,
+    DSGD2,
+    DSGPA,
+    DSGT1,
+    DSGT2,
+    GTHSGD,
+    GTNSGDm,
+    SClipEF,
+)
 from peerdescent.optim.optimizer import Decentralized
 from peerdescent.optim.outer import Outer
 from peerdescent.optim.setup import Options
@@ -50,14 +63,17 @@ __all__ = [
     "DSGT2",
     "EDM",
     "EXTRA",
+    "GTHSGD",
     "NIDS",
     "AugDGM",
     "DAdam",
     "Decentralized",
     "ExactDiffusion",
+    "GTNSGDm",
     "Gossip",
     "MomentumTracking",
     "Options",
     "Outer",
     "QGDSGDm",
+    "SClipEF",
 ]

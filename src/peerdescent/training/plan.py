@@ -23,7 +23,7 @@ from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, predict
-from peerdescent.tracing.recording import vectors_sent
+from peerdescent.tracing.recording import gradients_wanted, vectors_sent
 from peerdescent.training.compression import check_compression, consensus_step, message_bytes
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
@@ -100,6 +100,8 @@ class Plan:
             agents,
             size.dimension,
             len(self.algorithm.memory())
+            + gradients_wanted(self.algorithm)
+            - 1
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
             + self.settings.delay * self.vectors_sent,
