@@ -219,6 +219,32 @@ def d_adam(
     return iterates
 
 
+def clipped_d_sgd(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    tau: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """Clipped D-SGD: x⁺ = Wx − η·clip(g, τ), clip(g, τ) = g if ‖g‖ ≤ τ, else τg/‖g‖."""
+    x = start(x0)
+    iterates = [x.copy()]
+    for k in range(iterations):
+        g = gradients(gradient, x, k, transform)
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            length = np.sqrt((g[i] ** 2).sum())
+            clipped = g[i] if length <= tau else tau * g[i] / length
+            x_next[i] = neighbours(W, x, i) - eta * clipped
+        x = x_next
+        iterates.append(x.copy())
+    return iterates
+
+
 CORRECTED: dict[str, Callable[..., Trajectory]] = {
     "extra": extra,
     "nids": nids,
@@ -228,4 +254,5 @@ CORRECTED: dict[str, Callable[..., Trajectory]] = {
     "momentum-tracking": momentum_tracking,
     "qg-dsgdm": qg_dsgdm,
     "d-adam": d_adam,
+    "clipped-d-sgd": clipped_d_sgd,
 }

@@ -184,6 +184,7 @@ def corrected_cases(momentum: dict[str, float]) -> dict[str, Case]:
         **{name: {"eta": 0.07} for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
         **dict.fromkeys(("edm", "momentum-tracking", "qg-dsgdm"), momentum),
         "d-adam": moments,
+        "clipped-d-sgd": {"eta": 0.07, "tau": 0.5},
     }
     return {name: (partial(make, name, **own), reference.CORRECTED[name], own) for name, own in values.items()}
 

@@ -268,6 +268,7 @@ ONE_AGENT = {
     "gt-hsgd": make("gt-hsgd", eta=0.07, beta=1.0),
     "gossip-sgd": make("gossip-sgd", eta=0.07),
     **{name: make(name, eta=0.07) for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
+    "clipped-d-sgd": make("clipped-d-sgd", eta=0.07, tau=1e6),
     **{name: make(name, eta=0.07, beta=0.0) for name in ("edm", "momentum-tracking", "qg-dsgdm")},
     "gossip-sgd-outer": make("gossip-sgd-outer", eta=0.07, outer_lr=1.0, outer_momentum=0.0),
 }
@@ -402,6 +403,7 @@ SENT = {
         "momentum-tracking": 2,
         "qg-dsgdm": 1,
         "d-adam": 1,
+        "clipped-d-sgd": 1,
     },
 }
 

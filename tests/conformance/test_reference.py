@@ -52,6 +52,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "gossip-sgd-outer": {"eta": 0.05, "period": 3},
     "gossip-adamw-outer": {"eta": 0.05, "period": 2},
     **{name: {"eta": 0.05} for name in ("extra", "nids", "exact-diffusion", "aug-dgm", "d-adam")},
+    "clipped-d-sgd": {"eta": 0.05, "tau": 1.0},
     **{name: {"eta": 0.05, "beta": 0.6} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
 }
 

@@ -83,6 +83,7 @@ OPTIMIZERS = {
     "momentum-tracking": lambda p: optim.MomentumTracking(p, "ring:1"),
     "qg-dsgdm": lambda p: optim.QGDSGDm(p, "ring:1"),
     "d-adam": lambda p: optim.DAdam(p, "ring:1"),
+    "clipped-d-sgd": lambda p: optim.ClippedDSGD(p, "ring:1"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from peerdescent.algorithms.adaptive import DAdam
 from peerdescent.algorithms.base import Algorithm, Network, Step, as_algorithm, varied
+from peerdescent.algorithms.clipped import ClippedDSGD
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.diffusion import EDM, NIDS, ExactDiffusion
@@ -34,6 +35,7 @@ __all__ = [
     "PRESETS",
     "Algorithm",
     "AugDGM",
+    "ClippedDSGD",
     "DAdam",
     "ExactDiffusion",
     "GTNSGDm",

@@ -10,6 +10,7 @@ from typing import Any
 from peerdescent._util.validation import described, did_you_mean
 from peerdescent.algorithms.adaptive import DAdam
 from peerdescent.algorithms.base import Algorithm
+from peerdescent.algorithms.clipped import ClippedDSGD
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.diffusion import EDM, NIDS, ExactDiffusion
 from peerdescent.algorithms.dsgpa import DSGPA
@@ -211,3 +212,6 @@ register(
 register("momentum-tracking", MomentumTracking, "gradient tracking of momentum; sends two vectors")
 register("qg-dsgdm", QGDSGDm, "D-SGD with quasi-global momentum", aliases=("qgm",))
 register("d-adam", DAdam, "Adam with local moments: mix, then descend", aliases=("dadam",))
+register(
+    "clipped-d-sgd", ClippedDSGD, "D-SGD with clipped gradients, for heavy-tailed noise", aliases=("clipped-dsgd",)
+)

@@ -81,3 +81,12 @@ class DAdam(Decentralized):
     ) -> None:
         method = algorithms.DAdam(lr, beta1, beta2, beta3, eps)
         super().__init__(params, graph, method, **options)
+
+
+class ClippedDSGD(Decentralized):
+    """`algorithms.ClippedDSGD`: D-SGD with gradients clipped to the length tau."""
+
+    def __init__(
+        self, params: Parameters, graph: object, lr: Rate = 0.1, tau: Rate = 1.0, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(params, graph, algorithms.ClippedDSGD(eta=lr, tau=tau), **options)
