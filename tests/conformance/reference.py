@@ -19,42 +19,14 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-
-Gradient = Callable[[int, np.ndarray, int], np.ndarray]
-Transform = Callable[[np.ndarray], np.ndarray]
-Trajectory = list[np.ndarray]
+from tests.conformance.agent_by_agent import Gradient, Trajectory, Transform, gradients, neighbours, start
+from tests.conformance.reference_corrected import CORRECTED
 
 
 def powerball(g: np.ndarray, gamma: float) -> np.ndarray:
     """σ(g, γ) = sign(g) |g|^γ, elementwise; γ = 0 is the sign (and 0 stays 0)."""
     powered: np.ndarray = np.sign(g) * np.abs(g) ** gamma
     return powered
-
-
-def neighbours(A: np.ndarray, x: np.ndarray, i: int) -> np.ndarray:
-    """Row i of A x: Σ_j A_ij x_j over agent i itself and its neighbours."""
-    total = np.zeros(x.shape[1])
-    for j in range(len(x)):
-        if A[i, j] != 0:
-            total = total + A[i, j] * x[j]
-    return total
-
-
-def gradients(gradient: Gradient, x: np.ndarray, k: int, transform: Transform | None) -> np.ndarray:
-    """g(x): row i is agent i's (transformed) gradient at row i of x."""
-    g = np.zeros_like(x)
-    for i in range(len(x)):
-        g_i = np.array(gradient(i, x[i].copy(), k), dtype=np.float64)
-        g[i] = g_i if transform is None else transform(g_i)
-    return g
-
-
-def start(x0: np.ndarray) -> np.ndarray:
-    """x0 as a float64 n×p copy."""
-    x = np.array(x0, dtype=np.float64)
-    if x.ndim != 2:
-        raise ValueError(f"x0 must be n×p, got shape {x.shape}")
-    return x
 
 
 def dsgpa(
@@ -530,4 +502,5 @@ REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "gossip-adamw": partial(gossip, update=adam_update),
     "gossip-sgd-outer": partial(gossip, update=sgd_update, outer_lr=0.7, outer_momentum=0.9),
     "gossip-adamw-outer": partial(gossip, update=adam_update, outer_lr=0.7, outer_momentum=0.9),
+    **CORRECTED,
 }

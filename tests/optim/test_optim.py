@@ -74,10 +74,22 @@ OPTIMIZERS = {
     "d2": lambda p: optim.D2(p, "ring:1"),
     "d-sgt-1": lambda p: optim.DSGT1(p, "ring:1"),
     "d-sgt-2": lambda p: optim.DSGT2(p, "ring:1"),
+    "gt-hsgd": lambda p: optim.GTHSGD(p, "ring:1"),
+    "gt-nsgdm": lambda p: optim.GTNSGDm(p, "ring:1"),
+    "sclip-ef": lambda p: optim.SClipEF(p, "ring:1"),
     "d-asg": lambda p: optim.DASG(p, "ring:1"),
     "sgp": lambda p: optim.SGP(p, "directed-ring:1"),
     "push-diging": lambda p: optim.PushDIGing(p, "directed-ring:1"),
     "c-sgd": lambda p: optim.CSGD(p, "ring:1"),
+    "extra": lambda p: optim.EXTRA(p, "ring:1"),
+    "exact-diffusion": lambda p: optim.ExactDiffusion(p, "ring:1"),
+    "nids": lambda p: optim.NIDS(p, "ring:1"),
+    "edm": lambda p: optim.EDM(p, "ring:1"),
+    "aug-dgm": lambda p: optim.AugDGM(p, "ring:1"),
+    "momentum-tracking": lambda p: optim.MomentumTracking(p, "ring:1"),
+    "qg-dsgdm": lambda p: optim.QGDSGDm(p, "ring:1"),
+    "d-adam": lambda p: optim.DAdam(p, "ring:1"),
+    "clipped-d-sgd": lambda p: optim.ClippedDSGD(p, "ring:1"),
 }
 
 

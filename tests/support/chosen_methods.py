@@ -6,7 +6,7 @@ import pytest
 
 from peerdescent.algorithms import PRESETS
 
-SOME = ("dsgpa-t-pb-exact", "d2", "d-sgt-2", "c-sgd", "gossip-adamw-outer")
+SOME = ("dsgpa-t-pb-exact", "d2", "d-sgt-2", "c-sgd", "gossip-adamw-outer", "gt-hsgd", "gt-nsgdm")
 """One of each kind."""
 EVERY_METHOD = [name if name in SOME else pytest.param(name, marks=pytest.mark.e2e) for name in PRESETS]
 """All as parameters of a test, those that are not in `SOME` for the end-to-end run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from peerdescent import algorithms, optim
 from peerdescent.data import Minibatches
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.problems.supervised import Supervised
+from peerdescent.tracing.recording import gradients_wanted
 
 AGENTS, STEPS, BATCH, SEED = 4, 12, 4, 1
 GRAPH = "path:4"
@@ -36,8 +38,17 @@ class Loop:
         inputs, targets = self.problem.shard(self.agent)
         return nn.functional.mse_loss(self.model(inputs[rows]), targets[rows])
 
+    def closure(self, k: int) -> float:
+        self.opt.zero_grad()
+        loss = self.loss(k)
+        loss.backward()
+        return float(loss)
+
     def run(self, first: int, last: int) -> None:
         for k in range(first, last):
+            if gradients_wanted(self.opt.algorithm) > 1:
+                self.opt.step(partial(self.closure, k))
+                continue
             self.opt.zero_grad()
             self.loss(k).backward()
             self.opt.step()

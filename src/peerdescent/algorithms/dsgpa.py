@@ -77,6 +77,18 @@ class DSGPA(Algorithm):
             )
 
     @property
+    def bias(self) -> str:  # type: ignore[override]
+        """A power on local gradients is biased, whatever corrects it afterwards."""
+        powered = self.gamma < 1 and self.power_on == "gradient"
+        return "the powered gradients balance, Σσ(∇f_i, γ) = 0, not the gradients" if powered else ""
+
+    @property
+    def use(self) -> str:  # type: ignore[override]
+        """Not for heterogeneous data if the power biases it."""
+        data = "Nearly IID" if self.bias else "Heterogeneous"
+        return f"{data} data with one vector per edge, which travels while the gradient is computed."
+
+    @property
     def dual_too_strong(self) -> bool:
         """Whether the order is jacobi and ηβ² ≥ α, which diverges on every connected graph for flat costs."""
         h = SimpleNamespace(**self.nominal())

@@ -82,6 +82,7 @@ def _lines(facts: Explanation) -> dict[str, str]:
     verdict = stable.sentence(facts.algorithm)
     return {
         **_graph(facts.graph),
+        **_gradients(facts.gradients_per_iteration),
         "traffic": _traffic(facts.traffic),
         "compression": "" if facts.compression is None else str(facts.compression),
         **_forecast(facts),
@@ -95,6 +96,10 @@ def _lines(facts: Explanation) -> dict[str, str]:
         "Theorem A": "" if facts.exact is None else str(facts.exact),
         "notes": "; ".join(facts.notes),
     }
+
+
+def _gradients(count: int) -> dict[str, str]:
+    return {"gradients": f"gradients per iteration: {count}, on the same samples"} if count > 1 else {}
 
 
 def _forecast(facts: Explanation) -> dict[str, str]:

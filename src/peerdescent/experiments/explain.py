@@ -25,6 +25,7 @@ from peerdescent.problems import Problem
 from peerdescent.report.layout import frames
 from peerdescent.theory.prediction import Prediction, predict_ranges
 from peerdescent.theory.theorem1 import parameters_for
+from peerdescent.tracing.recording import gradients_wanted
 from peerdescent.training.clocked import forecast_of
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
@@ -111,6 +112,8 @@ class Explanation:
     """Seconds per iteration in a network, if one was named."""
     compression: CompressionFacts | None = None
     """What is proved of the consensus step, and what is a rule; None if messages are not compressed."""
+    gradients_per_iteration: int = 1
+    """How many gradients an agent computes in an iteration, all on the same samples."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -157,6 +160,7 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
         plan.memory(),
         None if network is None else forecast_of(plan, network),
         compression_facts(plan),
+        gradients_wanted(plan.algorithm),
     )
 
 

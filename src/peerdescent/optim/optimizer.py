@@ -115,8 +115,37 @@ class Decentralized(CollectiveOptimizer):
         super().add_param_group(param_group)
 
     def _take_gradients(self) -> None:
+        if self._gradients > 1 and self._closure is None:
+            raise InputError(
+                f"{type(self.algorithm).__name__} needs {self._gradients} gradients per step, at different points on "
+                "one batch: call step(closure) with a function that clears the gradients, computes the loss of the "
+                "batch, calls backward() and returns the loss; this excludes a GradScaler."
+            )
         for bucket in self._buckets:
             bucket.take_gradients()
+
+    @property
+    def _gradients(self) -> int:
+        """The gradients that the next step wants."""
+        return max(bucket.update.gradients_at(bucket.k) for bucket in self._buckets)
+
+    def _take_further_gradients(self, active: bool) -> None:
+        """Compute the gradients at the next points, all parameter groups together, with the closure."""
+        for group, bucket in self._rows():
+            bucket.again(self._variant(group), 0.0 if self._decoupled else self._decay(group, active))
+        try:
+            if active and self._closure is not None:
+                self.zero_grad()
+                with torch.enable_grad():
+                    self._closure()
+                for bucket in self._buckets:
+                    bucket.take_gradients()
+        finally:
+            for bucket in self._buckets:
+                bucket.go_back()
+
+    def _decay(self, group: dict[str, Any], active: bool) -> float:
+        return float(group.get("weight_decay", 0.0)) if active else 0.0
 
     def _iterate(self, active: bool) -> int:
         """One iteration; a parameter without a gradient, and an inactive process, count as having a zero one.
@@ -125,10 +154,12 @@ class Decentralized(CollectiveOptimizer):
         """
         if self._joining:
             self._share_hyperparameters(active)
+        for _, bucket in self._rows() if not active else ():
+            bucket.update.gradient.zero_()
+        for _ in range(1, self._gradients):
+            self._take_further_gradients(active)
         for group, bucket in self._rows():
-            if not active:
-                bucket.update.gradient.zero_()
-            decay = float(group.get("weight_decay", 0.0)) if active else 0.0
+            decay = self._decay(group, active)
             merging = self._average_every is not None and (bucket.k + 1) % self._average_every == 0
             bucket.step(self._variant(group), decay, self._decoupled, self._mean_sent if merging else None)
             group["step"] = bucket.k

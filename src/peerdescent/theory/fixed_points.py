@@ -159,10 +159,14 @@ def _gain(algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str) -> Nu
     step = equation.step(*((values, nothing) if equation.matrix == "L" else (nothing, values)))
     left = np.eye(len(equation.names)) - step.matrix
     # the pseudoinverse keeps at zero what nothing moves, such as a dual with β = 0
-    states = np.linalg.pinv(left) @ step.gradient[:, :, None]
-    if not np.allclose(left @ states, step.gradient[:, :, None], rtol=0, atol=1e-9):
+    pushed = step.gradient.sum(axis=2, keepdims=True)  # where the gradients of one iteration are equal
+    states = np.linalg.pinv(left) @ pushed
+    if not np.allclose(left @ states, pushed, rtol=0, atol=1e-9):
         raise InputError(f"{type(algorithm).__name__} has no fixed point with these values.")
-    gains = (step.point * states[:, :, 0]).sum(axis=1)
+    places = [(step.point[:, j] * states[:, :, 0]).sum(axis=1) for j in range(step.point.shape[1])]
+    if not all(np.allclose(place, places[0], rtol=0, atol=1e-9) for place in places) or step.between.any():
+        raise InputError(f"no fixed point is known for {type(algorithm).__name__}: its gradients are not at one point.")
+    gains = places[0]
     gains[np.abs(gains) < 1e-10 * np.abs(step.gradient).max()] = 0.0
     return np.asarray((vectors * gains) @ vectors.T, dtype=np.float64)
 

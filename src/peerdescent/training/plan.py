@@ -23,7 +23,7 @@ from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, clearly_settles, predict
-from peerdescent.tracing.recording import vectors_sent
+from peerdescent.tracing.recording import gradients_wanted, vectors_sent
 from peerdescent.training.compression import check_compression, consensus_step, copies_kept, message_bytes
 from peerdescent.training.directed import check_directed
 from peerdescent.training.finite import check_finite_data, check_finite_points
@@ -102,6 +102,8 @@ class Plan:
             agents,
             size.dimension,
             len(self.algorithm.memory())
+            + gradients_wanted(self.algorithm)
+            - 1
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
             + self.settings.delay * self.vectors_sent,
