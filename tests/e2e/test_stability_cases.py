@@ -28,7 +28,7 @@ from peerdescent.theory.stability import judge, modes
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore")]
 
-CASES, BAND, ITERATIONS, LOOK = 1120, 0.02, 4000, 250
+CASES, BAND, ITERATIONS, LOOK = 1260, 0.02, 4000, 250
 METHODS = tuple(name for name in algorithms.PRESETS if "adam" not in name)  # those of Adam are not linear
 GRAPHS: tuple[Callable[[Any], str], ...] = (
     lambda r: f"path:{r.integers(2, 16)}",
