@@ -34,6 +34,8 @@ class SGP(Algorithm):
     eta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta",)
     directed: ClassVar[bool] = True
+    bias: ClassVar[str | None] = "as D-SGD: nothing corrects the local gradients"
+    use: ClassVar[str] = "Directed graphs, where messages go one way, and nearly IID data."
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above, with z in the place of x."""
@@ -57,6 +59,7 @@ class PushDIGing(Tracking):
     """
 
     directed: ClassVar[bool] = True
+    use: ClassVar[str] = "Directed graphs and heterogeneous data."
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above; both messages are of the same round, as in the paper."""
