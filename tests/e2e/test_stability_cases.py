@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.support.chosen_methods import LINEAR
 
 from peerdescent import algorithms, graphs, theory
 from peerdescent.algorithms import DSGPA, Algorithm
@@ -26,7 +27,6 @@ from peerdescent.schedules import Inverse
 from peerdescent.theory.recursion import Equation
 from peerdescent.theory.stability import judge, modes
 from peerdescent.training.iteration import iterate
-from tests.support.chosen_methods import LINEAR
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore")]
 

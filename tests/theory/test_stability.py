@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.chosen_methods import LINEAR
 
 from peerdescent import DivergedError, InputError, algorithms, graphs, theory, train
 from peerdescent.algorithms.state import initial_state
@@ -18,7 +19,6 @@ from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Quadratic
 from peerdescent.transforms import Clip, Powerball, Sign
-from tests.support.chosen_methods import LINEAR
 
 pytestmark = pytest.mark.filterwarnings("ignore:ηβ²")
 
