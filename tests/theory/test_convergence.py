@@ -294,6 +294,7 @@ def test_one_concave_cost_keeps_the_method_away() -> None:
 
     assert farthest(1.0, 0.02) < 1e-9
     assert [farthest(0.5, eta) for eta in (0.02, 0.005)] == pytest.approx([0.07, 0.07], rel=0.05)
+    assert [farthest(0.7, eta) for eta in (0.02, 0.005)] == pytest.approx([0.008, 0.008], rel=0.1)
 
 
 @drawn(theta=st.floats(0, 0.99), product=st.floats(0.01, 500))

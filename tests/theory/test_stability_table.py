@@ -15,9 +15,9 @@ from peerdescent import algorithms, theory
 pytestmark = pytest.mark.filterwarnings("ignore:ηβ²")
 PAGE = (Path(__file__).parents[2] / "docs" / "theory.md").read_text()
 TABLE = PAGE.partition("| method | polynomial of a mode |")[2].partition("\n\n")[0]
-LETTERS = "a b c w z α β ζ η λ μ ν ŵ C"
+LETTERS = "a b c w z α β ζ η λ μ θ ŵ C"
 SYMBOLS = {letter: sp.Symbol(letter) for letter in LETTERS.split()}
-a, b, c, w, z, alpha, beta, zeta, eta, lam, mu, nu, half, C = SYMBOLS.values()
+a, b, c, w, z, alpha, beta, zeta, eta, lam, mu, theta, half, C = SYMBOLS.values()
 h, x, v, q, r = sp.symbols("h x v q r")
 """A curvature; x and up to three memories."""
 SHORT = {a: eta * alpha * lam, b: (eta * beta) ** 2 * lam, c: eta * h, half: (1 + w) / 2, C: (1 - beta) * c}
@@ -65,7 +65,7 @@ TRACKED_ESTIMATE = w * (v + ESTIMATE - q)
 NEW_U = beta * v + c * x
 QUASI = w * (x - c * x - beta * v)
 LOCAL = mu * v + c * x
-OUTER = nu * q + LOCAL
+OUTER = theta * q + LOCAL
 HALF = (1 + w) / 2
 DIFFUSION = matrix((x, v), HALF * PHI, v + (1 - HALF) * PHI)
 STEPS = {
@@ -90,7 +90,7 @@ STEPS = {
     "SGP, undirected": matrix((x,), w * (x - c * x)),
     "Push-DIGing, undirected": matrix((x, v, q), w * (x - v - c * x + q), w * (v + c * x - q), c * x),
     "Gossip SGD": matrix((x, v), w * (x - LOCAL), LOCAL),
-    "Gossip SGD, outer step": matrix((x, v, q), w * (x - zeta * (LOCAL + nu * OUTER)), LOCAL, OUTER),
+    "Gossip SGD, outer step": matrix((x, v, q), w * (x - zeta * (LOCAL + theta * OUTER)), LOCAL, OUTER),
 }
 LIBRARY: dict[str, tuple[str, ...]] = {
     "DSGPA, Jacobi": ("dsgpa-f",),
@@ -165,8 +165,8 @@ def test_the_conditions_of_the_quadratics(method: str, conditions: tuple[sp.Expr
         ("Momentum tracking", (1 - w) ** 2 * (1 - beta), (1 + w) ** 2 * (1 + beta) - 2 * c),
         (
             "Gossip SGD, outer step",
-            (1 - w) * (1 - mu) * (1 - nu) + w * zeta * c,
-            (1 + w) * (1 + mu) * (1 + nu) - w * zeta * c * (1 + 2 * nu),
+            (1 - w) * (1 - mu) * (1 - theta) + w * zeta * c,
+            (1 + w) * (1 + mu) * (1 + theta) - w * zeta * c * (1 + 2 * theta),
         ),
     ],
 )
@@ -217,7 +217,7 @@ def holds(text: str, values: dict[str, float], coefficients: np.ndarray) -> bool
 def drawn(random: np.random.Generator, method: str, flat: bool) -> dict[str, float]:
     """Values for every letter, within what the page asks for."""
     most = 1.3 if method == "DM-SGD" else 4.0 if method in ("DSGPA, Jacobi", "DSGPA, Gauss–Seidel", "D-SGD-2") else 0.99
-    values = {name: float(random.uniform(0, 0.99)) for name in ("μ", "ν")}
+    values = {name: float(random.uniform(0, 0.99)) for name in ("μ", "θ")}
     values |= {name: float(random.uniform(0, 2)) for name in ("α", "λ", "ζ", "η")}
     values |= {"β": float(random.uniform(0.01, most)), "w": float(random.uniform(-0.99, 0.99))}
     values["c"] = 0.0 if flat else float(random.uniform(0, 16 if method.startswith("EDM") else 4))
@@ -228,7 +228,7 @@ def drawn(random: np.random.Generator, method: str, flat: bool) -> dict[str, flo
 def from_library(method: str, name: str, values: dict[str, float]) -> Any:
     """The registered method with these values; the curvature is c/η (c/α for D-SGD-2)."""
     order = {"dual": "jacobi" if method.endswith("Jacobi") else "gauss-seidel"} if name == "dsgpa-f" else {}
-    letters = {"eta": "η", "alpha": "α", "beta": "β", "momentum": "μ", "outer_lr": "ζ", "outer_momentum": "ν"}
+    letters = {"eta": "η", "alpha": "α", "beta": "β", "momentum": "μ", "outer_lr": "ζ", "outer_momentum": "θ"}
     known = algorithms.PRESETS[name].options()
     return algorithms.make(name, **{key: values[letter] for key, letter in letters.items() if key in known}, **order)
 
