@@ -19,6 +19,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+from tests.conformance.reference_communication import COMMUNICATION
 
 Gradient = Callable[[int, np.ndarray, int], np.ndarray]
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -457,4 +458,5 @@ REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "gossip-adamw": partial(gossip, update=adam_update),
     "gossip-sgd-outer": partial(gossip, update=sgd_update, outer_lr=0.7, outer_momentum=0.9),
     "gossip-adamw-outer": partial(gossip, update=adam_update, outer_lr=0.7, outer_momentum=0.9),
+    **COMMUNICATION,
 }

@@ -46,7 +46,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("name", list(PRESETS))
+LIKE_OTHERS = ("proxskip", "beer")  # they share their steps with led and d-sgt-1
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.e2e) if name in LIKE_OTHERS else name for name in PRESETS]
+)
 def test_every_preset_has_the_common_properties(name: str) -> None:
     report = testing.check_algorithm(make(name, **({"weight_decay": 0.0} if "adamw" in name else {})))
     assert not report.skipped
@@ -92,6 +97,16 @@ def powered(gamma: float) -> Callable[[np.ndarray], np.ndarray]:
 def clipped_root(g: np.ndarray) -> np.ndarray:
     return reference.powerball(np.minimum(np.maximum(g, -0.5), 0.5), 0.5)
 
+
+# Their transcriptions with local steps and compressed messages are compared in test_communication_methods.
+COMMUNICATION: dict[str, dict[str, Any]] = {
+    "k-gt": {"eta": 0.05, "eta_s": 0.8},
+    "led": {"eta": 0.07},
+    "proxskip": {"eta": 0.07, "chi": 1.5},
+    "choco-sgd": {"eta": 0.07},
+    "beer": {"eta": 0.05},
+    "motef": {"eta": 0.05, "beta": 0.6},
+}
 
 Case = tuple[Callable[[], Algorithm], Callable[..., list[np.ndarray]], Mapping[str, Any]]
 
@@ -161,6 +176,12 @@ def cases() -> dict[str, Case]:
                 reference.REFERENCES[name],
                 values,
             )
+    table.update(
+        {
+            name: (partial(make, name, **values), reference.REFERENCES[name], values)
+            for name, values in COMMUNICATION.items()
+        }
+    )
     table["d-sgd-2 by its defaults"] = (DSGD2, reference.d_sgd_2, {"a": 0.1, "b": 0.2, "epsilon": 1e-5})
     return table
 
@@ -209,14 +230,14 @@ def matrices(graph: graphs.Graph, name: str) -> tuple[np.ndarray, np.ndarray]:
         L[i, i] += weight
         L[j, j] += weight
     W = np.eye(graph.n) - L
-    lazy = name.startswith("d2") and np.linalg.eigvalsh(W).min() <= -1 / 3 + 1e-9
+    lazy = name.startswith(("d2", "led")) and np.linalg.eigvalsh(W).min() <= -1 / 3 + 1e-9
     return L, (np.eye(graph.n) + W) / 2 if lazy else W
 
 
-def pairs() -> list[tuple[str, str]]:
+def pairs() -> list[Any]:
     """Every case on every graph; of the many variants of DSGPA and gossip each on some graphs, in turn."""
     return [
-        (name, spec)
+        pytest.param(name, spec, marks=pytest.mark.e2e if name in COMMUNICATION and (i + j) % 4 else ())
         for i, name in enumerate(CASES)
         for j, spec in enumerate(GRAPHS)
         if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 1
@@ -247,6 +268,7 @@ def test_equals_its_transcription(name: str, spec: str) -> None:
                 gradients="stacked",
                 eval_every=ITERATIONS,
                 per_agent=False,
+                compress="none",
             )
             assert result.kernel.startswith(kernel)
             far = np.abs(result.x.numpy() - expected).max() / np.abs(expected).max()

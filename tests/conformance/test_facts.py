@@ -266,6 +266,8 @@ ONE_AGENT = {
     "dm-sgd": DMSGD(eta=0.07, beta=0.0),
     "d-asg": DASG(eta=0.07, beta=0.0),
     "gossip-sgd": make("gossip-sgd", eta=0.07),
+    **{name: make(name, eta=0.07) for name in ("k-gt", "led", "proxskip", "choco-sgd", "beer")},
+    "motef": make("motef", eta=0.07, beta=0.0),
     "gossip-sgd-outer": make("gossip-sgd-outer", eta=0.07, outer_lr=1.0, outer_momentum=0.0),
 }
 
@@ -389,6 +391,7 @@ SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
     **{"dm-sgd": 2, "d-sgd-1": 1, "d-sgd-2": 1, "d2": 1, "d-sgt-1": 2, "d-sgt-2": 2, "d-asg": 1, "c-sgd": 0},
     **{name: 1 for name in PRESETS if name.startswith("gossip")},
+    **{"k-gt": 2, "led": 1, "proxskip": 1, "choco-sgd": 1, "beer": 2, "motef": 2},
 }
 
 
@@ -396,7 +399,7 @@ SENT = {
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float64", 8)])
 def test_vectors_sent(name: str, dtype: str, size: int) -> None:
     assert vectors_sent(make(name)) == SENT[name]
-    result = run(heterogeneous(5), "star:5", name, 7, dtype=dtype)
+    result = run(heterogeneous(5), "star:5", name, 7, dtype=dtype, compress="none")
     directions = 2 * 4  # each of the star's four edges is used both ways
     assert result.metrics["bytes_sent"] == [0, 7 * SENT[name] * directions * P * size]
 

@@ -46,6 +46,12 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "gossip-adamw": {"eta": 0.05, "weight_decay": 0.1},
     "gossip-sgd-outer": {"eta": 0.05, "period": 3},
     "gossip-adamw-outer": {"eta": 0.05, "period": 2},
+    "k-gt": {"eta": 0.05, "eta_s": 0.8, "exchanges": lambda k: k % 3 == 2},
+    "led": {"eta": 0.05, "beta": 0.5, "exchanges": lambda k: k % 2 == 1},
+    "proxskip": {"eta": 0.05, "beta": 0.5, "exchanges": lambda k: k % 2 == 1},
+    "choco-sgd": {"eta": 0.05, "Q": np.round, "c": 0.3},
+    "beer": {"eta": 0.05, "Q": np.round, "c": 0.3},
+    "motef": {"eta": 0.05, "beta": 0.6, "Q": np.round, "c": 0.3},
 }
 
 
@@ -124,6 +130,12 @@ PLAIN_SGD = {
     "c-sgd": {},
     "gossip-sgd": {"momentum": 0.0},
     "gossip-sgd-outer": {"outer_lr": 1.0, "outer_momentum": 0.0},
+    "k-gt": {"eta_s": 1.0},
+    "led": {},
+    "proxskip": {},
+    "choco-sgd": {},
+    "beer": {},
+    "motef": {"beta": 0.0},
 }
 
 

@@ -70,6 +70,12 @@ OPTIMIZERS = {
     "d-sgt-2": lambda p: optim.DSGT2(p, "ring:1"),
     "d-asg": lambda p: optim.DASG(p, "ring:1"),
     "c-sgd": lambda p: optim.CSGD(p, "ring:1"),
+    "k-gt": lambda p: optim.KGT(p, "ring:1"),
+    "led": lambda p: optim.LED(p, "ring:1"),
+    "proxskip": lambda p: optim.ProxSkip(p, "ring:1"),
+    "choco-sgd": lambda p: optim.ChocoSGD(p, "ring:1"),
+    "beer": lambda p: optim.BEER(p, "ring:1"),
+    "motef": lambda p: optim.MoTEF(p, "ring:1"),
 }
 
 

@@ -213,7 +213,9 @@ def over_time(group: ProcessGroup, graphs: Sequence[str], names: Sequence[str]) 
             for name in names:
                 loop = Loop(
                     group.rank,
-                    lambda p, graph=graph, name=name: optim.Decentralized(p, graph, algorithms.make(name)),
+                    lambda p, graph=graph, name=name: optim.Decentralized(
+                        p, graph, algorithms.make(name), compress="none"
+                    ),
                 )
                 loop.run(0, STEPS)
                 rows[f"{name} {graph}"] = loop.x()

@@ -49,7 +49,8 @@ def test_in_between_every_agent_is_by_itself(kernel: str, communication_period: 
 @pytest.mark.parametrize("name", algorithms.PRESETS)
 def test_every_method_can_be_silent_in_both_carriers(name: str) -> None:
     kind = algorithms.PRESETS[name].kind
-    method = algorithms.make(name, **{rate: RATES.get(rate, 0.05) for rate in kind.rates})
+    rates = {rate: RATES.get(rate, 0.05) for rate in kind.rates} | ({"beta": 0.5} if name == "motef" else {})
+    method = algorithms.make(name, **rates)
     shared = {"iterations": 30, "communication_period": 4, "dtype": "float64"}
     plain, compiled = (train(PROBLEM, "ring:5", method, kernel=kernel, **shared).x for kernel in ("plain", "compiled"))
     np.testing.assert_allclose(plain.numpy(), compiled.numpy(), atol=1e-10)

@@ -1,17 +1,20 @@
 """The methods, one short file per family: each docstring is the equation, and the code reads like it."""
 
 from peerdescent.algorithms.base import Algorithm, Network, Step, as_algorithm, varied
+from peerdescent.algorithms.compressed import BEER, ChocoSGD, MoTEF
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
+from peerdescent.algorithms.local_steps import KGT, LED, ProxSkip
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 
 __all__ = [
     "ALIASES",
+    "BEER",
     "CSGD",
     "D2",
     "DASG",
@@ -21,14 +24,19 @@ __all__ = [
     "DSGPA",
     "DSGT1",
     "DSGT2",
+    "KGT",
+    "LED",
     "PRESETS",
     "Algorithm",
+    "ChocoSGD",
     "GossipAdam",
     "GossipSGD",
+    "MoTEF",
     "Network",
     "OuterAdam",
     "OuterSGD",
     "Preset",
+    "ProxSkip",
     "Step",
     "as_algorithm",
     "canonical",

@@ -9,10 +9,12 @@ from typing import Any
 
 from peerdescent._util.validation import described, did_you_mean
 from peerdescent.algorithms.base import Algorithm
+from peerdescent.algorithms.compressed import BEER, ChocoSGD, MoTEF
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
+from peerdescent.algorithms.local_steps import KGT, LED, ProxSkip
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 from peerdescent.errors import InputError
@@ -183,3 +185,17 @@ register(
 register("gossip-adamw", GossipAdam, "AdamW with local moments, then mix", aliases=("gossip:adamw",), **_ADAMW)
 register("gossip-sgd-outer", OuterSGD, f"SGD with local momentum, mix, {_OUTER}", aliases=("gossip:sgd-outer",))
 register("gossip-adamw-outer", OuterAdam, f"AdamW with local moments, mix, {_OUTER}", ("gossip:adamw-outer",), **_ADAMW)
+
+_LOCAL = "local steps by communication_period"
+_COMPRESSED = "compressed differences, topk:0.1 unless compress is given"
+register("k-gt", KGT, f"K-GT: gradient tracking made for {_LOCAL}; sends two vectors", aliases=("kgt",))
+register("led", LED, f"local exact diffusion: D² made for {_LOCAL}, unbiased with them too")
+register(
+    "proxskip",
+    ProxSkip,
+    "local steps with a control variate, exchanges at random by communication_period = random:P",
+    aliases=("prox-skip",),
+)
+register("choco-sgd", ChocoSGD, f"CHOCO-SGD: D-SGD with {_COMPRESSED}", aliases=("choco",))
+register("beer", BEER, f"BEER: gradient tracking with {_COMPRESSED}; sends two vectors")
+register("motef", MoTEF, f"MoTEF: tracking of momentum with {_COMPRESSED}; sends two vectors")

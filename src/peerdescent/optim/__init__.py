@@ -23,12 +23,29 @@ finished goes on without gradients until all have. A process that leaves out a b
 """
 
 from peerdescent.optim.gossip import Gossip
-from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2
+from peerdescent.optim.methods import (
+    BEER,
+    CSGD,
+    D2,
+    DASG,
+    DMSGD,
+    DSGD1,
+    DSGD2,
+    DSGPA,
+    DSGT1,
+    DSGT2,
+    KGT,
+    LED,
+    ChocoSGD,
+    MoTEF,
+    ProxSkip,
+)
 from peerdescent.optim.optimizer import Decentralized
 from peerdescent.optim.outer import Outer
 from peerdescent.optim.setup import Options
 
 __all__ = [
+    "BEER",
     "CSGD",
     "D2",
     "DASG",
@@ -38,8 +55,13 @@ __all__ = [
     "DSGPA",
     "DSGT1",
     "DSGT2",
+    "KGT",
+    "LED",
+    "ChocoSGD",
     "Decentralized",
     "Gossip",
+    "MoTEF",
     "Options",
     "Outer",
+    "ProxSkip",
 ]

@@ -20,7 +20,7 @@ from peerdescent.optim.collective import CollectiveOptimizer
 from peerdescent.optim.precision import restore_precision, state_dtype
 from peerdescent.optim.setup import STARTS, Options, check_options, check_weight_decay, group_of
 from peerdescent.training.added_updates import gradient_rate
-from peerdescent.training.compression import Compressed, check_compression, compression_of
+from peerdescent.training.compression import Compressed, check_compression, compression_of, with_compressor
 from peerdescent.training.settings import Settings
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
@@ -210,7 +210,7 @@ class Decentralized(CollectiveOptimizer):
 def _compression(algorithm: Algorithm, weights: Weights, options: Options) -> Compressed:
     """How messages are compressed, with the random numbers of seed 0."""
     given: Mapping[str, Any] = options
-    asked = Settings(**{name: given[name] for name in COMPRESSION if name in given})
+    asked = with_compressor(Settings(**{name: given[name] for name in COMPRESSION if name in given}), algorithm)
     check_compression(algorithm, weights.graph, asked)
     return compression_of(algorithm, weights, asked)
 

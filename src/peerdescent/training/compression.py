@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -17,6 +18,8 @@ from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation
 from peerdescent.training.settings import UNCOMPRESSED, Settings
+
+S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,32 @@ class Compressed:
     notes: tuple[str, ...] = ()
 
 
+def with_compressor(settings: S, *algorithms: Algorithm) -> S:
+    """The settings with the compressor of the methods where none is given; unchanged if they have different ones.
+
+    >>> from peerdescent.algorithms import make
+    >>> with_compressor(Settings(), make("choco-sgd")).compress, with_compressor(Settings(), make("d2")).compress
+    ('topk:0.1', 'none')
+    >>> with_compressor(Settings(compress="none"), make("choco-sgd")).compress
+    'none'
+    """
+    own = {algorithm.compressor for algorithm in algorithms}
+    if settings.compress is not None or len(own) != 1:
+        return settings
+    try:
+        return settings.replace(compress=own.pop())
+    except InputError as error:
+        name, default = type(algorithms[0]).__name__, algorithms[0].compressor
+        raise InputError(f"{name} has compress = {default!r} unless it is given: {error}") from None
+
+
 def check_compression(algorithm: Algorithm, graph: AnyGraph, settings: Settings) -> None:
     """Refuse to compress messages that cannot be.
 
     Raises:
         InputError: the method's messages are no iterates, or not every message arrives at every neighbour.
     """
-    if settings.compress == UNCOMPRESSED:
+    if not settings.compresses:
         return
     if algorithm.not_compressible:
         raise InputError(
@@ -62,13 +84,13 @@ def message_bytes(settings: Settings, dimension: int) -> int:
     """
     exact = torch.float64 if settings.dtype == "float64" else torch.float32
     dtype = torch.bfloat16 if settings.message_dtype == "bf16" else exact
-    return parse(settings.compress).row_bytes(dimension, dtype)
+    return parse(settings.compress or UNCOMPRESSED).row_bytes(dimension, dtype)
 
 
 def compression_of(algorithm: Algorithm, weights: Weights, settings: Settings) -> Compressed:
     """How the messages of a run are compressed."""
     c = consensus_step(algorithm, weights, settings)
-    if settings.compress == UNCOMPRESSED:
+    if not settings.compresses:
         return Compressed((), c)
     chosen = settings.consensus_step is None and c != 1
     notes = (f"consensus_step = {c:g}, by rule for {settings.compress} on this graph; theory gives no exact limit.",)
@@ -87,7 +109,7 @@ def consensus_step(algorithm: Algorithm, weights: Weights, settings: Settings) -
     """
     if settings.consensus_step is not None:
         return settings.consensus_step
-    if settings.compress == UNCOMPRESSED:
+    if not settings.compresses:
         return 1.0
     return default_consensus_step(parse(settings.compress), _strength(algorithm, weights))
 

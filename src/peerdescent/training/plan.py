@@ -24,7 +24,7 @@ from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, predict
 from peerdescent.tracing.recording import vectors_sent
-from peerdescent.training.compression import check_compression, consensus_step, message_bytes
+from peerdescent.training.compression import check_compression, consensus_step, message_bytes, with_compressor
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
@@ -103,7 +103,7 @@ class Plan:
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
             + self.settings.delay * self.vectors_sent,
-            self.vectors_sent * (1 if self.settings.compress == UNCOMPRESSED else 2),  # and public copies
+            self.vectors_sent * (2 if self.settings.compresses else 1),  # and public copies
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.union.edges),
             size.data * processes,
@@ -170,6 +170,7 @@ def make_plan(
     algorithm_name: str = "",
 ) -> Plan:
     """A plan from objects; names are given where the objects were made from them."""
+    settings = with_compressor(settings, algorithm)
     made: dict[str, Any] = describe(algorithm, algorithm_name)
     python = made.pop(MADE_IN_PYTHON, [])
     make = partial(_given, problem) if isinstance(problem, Problem) else problem
@@ -211,7 +212,7 @@ def _given(problem: Problem) -> Problem:
 
 def with_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded description, with defaults for settings that are newer than it."""
-    return {**plain(Settings()), **description}
+    return {**plain(Settings(compress=UNCOMPRESSED)), **description}
 
 
 def plain(settings: Settings) -> dict[str, Any]:
