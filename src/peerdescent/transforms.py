@@ -1,6 +1,7 @@
-"""Gradient transforms: powerball, sign, clip. Every method accepts them.
+"""Gradient transforms: powerball, sign, clip, norms. Every method accepts them.
 
-A transform works entry by entry on tensors, NumPy arrays, numbers and recorded equations.
+A transform works on tensors, NumPy arrays and recorded equations with one row per agent: entry by entry, which suits
+numbers too, or with the norm of an agent's row.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from peerdescent._util.row_norms import row_norms
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
-from peerdescent.expressions import Clamp, Expression, Power
+from peerdescent.expressions import Clamp, Expression, Maximum, Power, RowNorm, lift
+
+SMALLEST = 2.0**-126
+"""The smallest normal number of single precision: it changes no norm but zero, which it makes harmless to divide by."""
 
 
 def power(a: Any, gamma: float) -> Any:
@@ -35,6 +40,43 @@ def power(a: Any, gamma: float) -> Any:
     magnitude = a.abs()
     magnitude = magnitude.sqrt_() if gamma == 0.5 else magnitude.pow_(gamma)
     return magnitude.copysign_(a)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger entries of two arrays; NaN where one of them is.
+
+    >>> maximum(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 3.0]))
+    tensor([2., 4.])
+    """
+    if isinstance(a, Expression) or isinstance(b, Expression):
+        return Maximum(lift(a), lift(b))
+    return torch.maximum(a, b) if isinstance(a, torch.Tensor) else np.maximum(a, b)
+
+
+def norm(a: Any) -> Any:
+    """‖a_i‖, the Euclidean norm of each agent's row, as a column: one number for all entries of the row.
+
+    It is summed in double precision and in a fixed order, so that it does not depend on processes and threads.
+
+    >>> norm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[5.],
+            [0.]])
+    """
+    if isinstance(a, Expression):
+        return RowNorm(a)
+    if isinstance(a, torch.Tensor):
+        return row_norms(a).to(a.dtype)[:, None]
+    return np.linalg.norm(a, axis=-1, keepdims=True)
+
+
+def normalized(a: Any) -> Any:
+    """Each agent's row divided by its norm; a row of zeros stays zero.
+
+    >>> normalized(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    return a / (norm(a) + SMALLEST)
 
 
 def check_gamma(gamma: float) -> None:
@@ -99,6 +141,19 @@ class Clip(Transform):
         if isinstance(g, Expression):
             return Clamp(g, self.limit)
         return g.clamp(-self.limit, self.limit) if isinstance(g, torch.Tensor) else np.clip(g, -self.limit, self.limit)
+
+
+@dataclass(frozen=True)
+class ClipNorm(Clip):
+    """g_i · min(1, limit/‖g_i‖): each agent's gradient, scaled down to the length `limit` if it is longer.
+
+    >>> ClipNorm(1.0)(torch.tensor([[3.0, 4.0], [0.3, 0.4]]))
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+
+    def __call__(self, g: Any) -> Any:
+        return g * Clip(1.0)(self.limit / (norm(g) + SMALLEST))
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ class ChocoSGD(Algorithm):
 
     .. math:: a = x - ηg(x), \qquad \hat a^+ = \hat a + Q(a - \hat a), \qquad x^+ = a - c(I-W)\hat a^+
 
-    Uncompressed with c = 1 it is x⁺ = W(x − ηg). One compressed vector is sent per edge and iteration. Reference:
-    Koloskova, Stich and Jaggi 2019.
+    Uncompressed with c = 1 it is x⁺ = W(x − ηg). One compressed vector is sent per edge and iteration, `topk:0.1`
+    unless `compress` is given. Reference: Koloskova, Stich and Jaggi 2019.
 
     >>> ChocoSGD().compressor
     'topk:0.1'
@@ -35,6 +35,8 @@ class ChocoSGD(Algorithm):
 
     eta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta",)
+    bias: ClassVar[str | None] = "as D-SGD: nothing corrects the local gradients"
+    use: ClassVar[str] = "Nearly IID data and links that are slow for the size of the model."
     compressor: ClassVar[str] = TOP_TENTH
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
@@ -52,13 +54,15 @@ class BEER(DSGT1):
 
         y^+ = y - c(I-W)\hat y + g(x^+) - g(x), \qquad \hat y^+ = \hat y + Q(y^+ - \hat y), \qquad y_0 = g_0
 
-    Uncompressed it is gradient tracking, `DSGT1`. The copies start at x̂₀ = Q(x₀) and ŷ₀ = Q(y₀), the paper's at zero.
-    Two compressed vectors are sent per edge and iteration. Reference: Zhao, Li, Li, Richtárik and Chi 2022.
+    Uncompressed it is gradient tracking, `d-sgt-1`. The copies start at x̂₀ = Q(x₀) and ŷ₀ = Q(y₀), the paper's at
+    zero. Two compressed vectors are sent per edge and iteration, `topk:0.1` unless `compress` is given. Reference:
+    Zhao, Li, Li, Richtárik and Chi 2022.
 
     >>> BEER(eta=0.05).memory()
     {'y': 'zero', 'g_prev': 'zero'}
     """
 
+    use: ClassVar[str] = "Heterogeneous data and links that are slow for the size of the model."
     compressor: ClassVar[str] = TOP_TENTH
 
 
@@ -69,8 +73,8 @@ class MoTEF(Algorithm):
     .. math::
         x^+ = x - c(I-W)\hat x - ηy, \qquad m^+ = βm + (1-β)g(x^+), \qquad y^+ = y - c(I-W)\hat y + m^+ - m
 
-    with copies as in BEER, which is β = 0; y₀ = m₀ = (1−β)g₀. The paper writes λ for 1 − β. Two compressed vectors are
-    sent per edge and iteration. Reference: Islamov, Gao and Stich 2024.
+    with copies as in BEER, which is β = 0; y₀ = m₀ = g₀. The paper writes λ for 1 − β. Two compressed vectors are sent
+    per edge and iteration, `topk:0.1` unless `compress` is given. Reference: Islamov, Gao and Stich 2024.
 
     >>> MoTEF(beta=0.9).memory()
     {'y': 'zero', 'm': 'zero'}
@@ -80,17 +84,28 @@ class MoTEF(Algorithm):
     beta: Rate = 0.9
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     momenta: ClassVar[tuple[str, ...]] = ("beta",)
+    bias: ClassVar[str | None] = ""
+    use: ClassVar[str] = "As `beer`, where gradients are noisy: the tracker, which is compressed, changes more slowly."
     compressor: ClassVar[str] = TOP_TENTH
 
     def memory(self) -> Mapping[str, Start]:
         """The tracker and the momentum."""
         return {"y": "zero", "m": "zero"}
 
+    def hyperparameters(self, k: int) -> dict[str, float]:
+        """The rates, and whether this is a later iteration than the first, whose momentum is its gradient."""
+        return {**super().hyperparameters(k), "later": float(k > 0)}
+
+    def nominal(self) -> dict[str, float]:
+        """Theory is about the later iterations."""
+        return {**super().nominal(), "later": 1.0}
+
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above; both messages leave before the gradient is computed."""
         Wx, Wy = net.mix(s.x), net.mix(s.y)
         g = yield s.x
-        m = h.beta * s.m + (1 - h.beta) * g
+        beta = h.later * h.beta
+        m = beta * s.m + (1 - beta) * g
         y = Wy + m - s.m
         return {"x": Wx - h.eta * y, "y": y, "m": m}
 

@@ -20,7 +20,7 @@ class D2(Algorithm):
     The code uses the equivalent form φ = x − ηg − v, x⁺ = φ − (I−W)φ, v⁺ = v + (I−W)φ, v₀ = 0. The printed form
     integrates every rounding error twice: in single precision its mean drifts away from SGD's within 10⁴
     iterations. It needs λmin(W) > −1/3; otherwise (I+W)/2 is used, and a note says so. One vector is sent per edge
-    and iteration. Also known as exact diffusion. Reference: Tang et al. 2018.
+    and iteration. With (I+W)/2 it is exact diffusion. Reference: Tang et al. 2018.
 
     >>> D2().mixing(-0.5)
     'lazy'
@@ -32,6 +32,9 @@ class D2(Algorithm):
         "its message x − ηg − v is no iterate: x and v share every exchange in full, so that errors of compression "
         "swing between them with little damping, and sparse messages diverge with every consensus step"
     )
+    bias: ClassVar[str | None] = ""
+    use: ClassVar[str] = "Heterogeneous data on a graph that stays, with one vector per edge: try it first."
+    needs: ClassVar[str] = "λmin(W) > −1/3; otherwise, and on graphs over time, (I+W)/2 is used"
 
     def memory(self) -> Mapping[str, Start]:
         """The correction v = x₋ − ηg₋ − x, initially zero."""

@@ -26,8 +26,8 @@ class DSGPA(Algorithm):
         x^+ = x - η(α Lx + β v + σ(g, γ)), \qquad v^+ = v + ηβ Lx, \qquad v_0 = 0
 
     With `power_on="direction"` the power applies to the whole local direction,
-    x⁺ = x − η(αLx + σ(βv + g, γ)), which vanishes at the solution: no bias on heterogeneous data.
-    One vector is sent per edge and iteration.
+    x⁺ = x − η(αLx + σ(βv + g, γ)), which vanishes at the solution: with exact gradients or symmetric noise there is no
+    bias on heterogeneous data. One vector is sent per edge and iteration.
 
     Args:
         eta: the step size η.
@@ -71,9 +71,22 @@ class DSGPA(Algorithm):
             warnings.warn(
                 f"ηβ² = {h.eta * (h.beta * h.beta):g} is not below α = {h.alpha:g}: in the printed (jacobi) order this "
                 f"{'oscillates' if flattened else 'diverges'} on every connected graph unless the costs are curved "
-                'enough (ηβ² < α + h/λ); dual="gauss-seidel" is stable for moderate Laplacians.',
+                "enough (f_i = h‖x − c_i‖²/2 with ηβ² < α + h/λ for every λ > 0 of L); "
+                'dual="gauss-seidel" is stable for moderate Laplacians.',
                 stacklevel=3,
             )
+
+    @property
+    def bias(self) -> str:  # type: ignore[override]
+        """A power on local gradients is biased, whatever corrects it afterwards."""
+        powered = self.gamma < 1 and self.power_on == "gradient"
+        return "the powered gradients balance, Σσ(∇f_i, γ) = 0, not the gradients" if powered else ""
+
+    @property
+    def use(self) -> str:  # type: ignore[override]
+        """Not for heterogeneous data if the power biases it."""
+        data = "Nearly IID" if self.bias else "Heterogeneous"
+        return f"{data} data with one vector per edge, which travels while the gradient is computed."
 
     @property
     def dual_too_strong(self) -> bool:

@@ -52,8 +52,8 @@ class KGT(_LocalSteps):
         c^+ = c - (I-W)z, \qquad x^+ = W(x_0 - η_s Kη z), \qquad c_0 = 0
 
     K is the communication period; z is computed as the mean of g + c, which needs no division by η. Two vectors are
-    sent per edge and exchange. With K = 1 and η_s = 1 it is D-SGT-2. The paper also starts with c = ḡ − g. Reference:
-    Liu, Lin, Koloskova and Stich 2023.
+    sent per edge and exchange. With K = 1 and η_s = 1 it is `d-sgt-2`. Reference: Liu, Lin, Koloskova and Stich 2023,
+    who also start with c = ḡ − g.
 
     >>> KGT(eta=0.05).parameters()
     {'eta': 0.05, 'eta_s': 1.0}
@@ -62,6 +62,8 @@ class KGT(_LocalSteps):
     eta: Rate = 0.01
     eta_s: Rate = 1.0
     rates: ClassVar[tuple[str, ...]] = ("eta", "eta_s")
+    bias: ClassVar[str | None] = ""
+    use: ClassVar[str] = "Heterogeneous data and slow links: `communication_period` local steps, all of them corrected."
 
     def memory(self) -> Mapping[str, Start]:
         """The correction c, and the sum of g + c since the last exchange."""
@@ -102,9 +104,8 @@ class LED(_LocalSteps):
     .. math:: φ_{j+1} = φ_j - ηg(φ_j) - \frac{β}{τ} y, \quad j < τ, \qquad x^+ = Wφ_τ, \qquad y^+ = y + (I-W)φ_τ
 
     with φ₀ = x and y₀ = 0. τ is the communication period; the paper writes β for our β/τ, so that β = 1 suits every
-    period. One vector is sent per edge and exchange. With τ = 1 and β = 1 it is D²; with a random period it is
-    `ProxSkip` without its damping. It needs β(1−λmin(W)) < 2(1+λmin(W)); otherwise (I+W)/2 is used, and a note says
-    so. Reference: Alghunaim 2024.
+    period. One vector is sent per edge and exchange. With τ = 1 and β = 1 it is `d2`; with a random period it is
+    `proxskip` without its damping. Reference: Alghunaim 2024.
 
     >>> LED().mixing(-0.5), LED(beta=0.5).mixing(-0.5)
     ('lazy', 'as-is')
@@ -113,6 +114,9 @@ class LED(_LocalSteps):
     eta: Rate = 0.01
     beta: Rate = 1.0
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
+    bias: ClassVar[str | None] = ""
+    use: ClassVar[str] = "As `k-gt`, with one vector per edge instead of two: try it first."
+    needs: ClassVar[str] = "β(1−λmin(W)) < 2(1+λmin(W)); otherwise, and on graphs over time, (I+W)/2 is used"
     not_compressible: ClassVar[str] = (
         "its message φ is no iterate: x and y share every exchange in full, so that errors of compression swing "
         "between them with little damping, and sparse messages diverge with every consensus step"
@@ -160,7 +164,7 @@ class ProxSkip(LED):
         z = x - ηg - βp\,y, \qquad x^+ = z - \tfrac{1}{2χ}(I-W)z, \quad y^+ = y + \tfrac{1}{2χ}(I-W)z
 
     with probability p, otherwise x⁺ = z and y⁺ = y; y₀ = 0. `communication_period = "random:0.2"` makes p = 0.2; with
-    a period of m it is LED with a damped W and p = 1/m, with p = 1 and χ = 1 D² with (I+W)/2. β = 1 is ProxSkip as
+    a period of m it is `led` with a damped W and p = 1/m, with p = 1 and χ = 1 exact diffusion. β = 1 is ProxSkip as
     published, with the control variate −(p/η)y; χ ≥ 1 damps W. One vector is sent per edge and exchange. References:
     Mishchenko et al. 2022; Guo et al. 2023.
 
@@ -169,6 +173,8 @@ class ProxSkip(LED):
     """
 
     chi: float = 1.0
+    use: ClassVar[str] = "As `led`, on any graph, with exchanges at random times: `communication_period = random:P`."
+    needs: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

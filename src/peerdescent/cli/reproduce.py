@@ -16,7 +16,7 @@ from peerdescent.errors import InputError
 
 def reproduce(
     what: Annotated[
-        Literal["nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "compression"],
+        Literal["nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "communication"],
         typer.Argument(help="Which experiment of the paper, or which of the three that it lacks."),
     ],
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, …")] = 3,
@@ -43,7 +43,8 @@ def reproduce(
     - `peerdescent reproduce speedup` and `heterogeneous-data` are studies that the paper lacks; `all` takes their
       verdicts from the same folder
 
-    - `peerdescent reproduce compression` makes the table of compressed messages, in minutes
+    - `peerdescent reproduce communication` runs every method on graphs over time and with compressed messages, in
+      minutes
 
     Stop it at any moment; the same command continues.
     """

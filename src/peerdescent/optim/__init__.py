@@ -22,9 +22,20 @@ finished goes on without gradients until all have. A process that leaves out a b
 `opt.step()`. With `torch.amp.GradScaler` all processes skip a step together if the gradient of one overflows.
 """
 
+from peerdescent.optim.further_methods import (
+    EDM,
+    EXTRA,
+    NIDS,
+    AugDGM,
+    ClippedDSGD,
+    DAdam,
+    ExactDiffusion,
+    MomentumTracking,
+    QGDSGDm,
+)
 from peerdescent.optim.gossip import Gossip
+from peerdescent.optim.local_and_compressed import BEER, KGT, LED, ChocoSGD, MoTEF, ProxSkip
 from peerdescent.optim.methods import (
-    BEER,
     CSGD,
     D2,
     DASG,
@@ -34,11 +45,11 @@ from peerdescent.optim.methods import (
     DSGPA,
     DSGT1,
     DSGT2,
-    KGT,
-    LED,
-    ChocoSGD,
-    MoTEF,
-    ProxSkip,
+    GTHSGD,
+    SGP,
+    GTNSGDm,
+    PushDIGing,
+    SClipEF,
 )
 from peerdescent.optim.optimizer import Decentralized
 from peerdescent.optim.outer import Outer
@@ -55,13 +66,27 @@ __all__ = [
     "DSGPA",
     "DSGT1",
     "DSGT2",
+    "EDM",
+    "EXTRA",
+    "GTHSGD",
     "KGT",
     "LED",
+    "NIDS",
+    "SGP",
+    "AugDGM",
     "ChocoSGD",
+    "ClippedDSGD",
+    "DAdam",
     "Decentralized",
+    "ExactDiffusion",
+    "GTNSGDm",
     "Gossip",
     "MoTEF",
+    "MomentumTracking",
     "Options",
     "Outer",
     "ProxSkip",
+    "PushDIGing",
+    "QGDSGDm",
+    "SClipEF",
 ]

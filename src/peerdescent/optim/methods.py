@@ -108,57 +108,66 @@ class CSGD(Decentralized):
         super().__init__(params, graph, algorithms.CSGD(eta=lr), **options)
 
 
-class KGT(Decentralized):
-    """`algorithms.KGT`: gradient tracking made for local steps, by `communication_period`."""
+class SGP(Decentralized):
+    """`algorithms.SGP`: stochastic gradient push, for directed graphs. The parameters are z."""
 
-    def __init__(
-        self, params: Parameters, graph: object, lr: Rate = 0.01, eta_s: Rate = 1.0, **options: Unpack[Options]
-    ) -> None:
-        super().__init__(params, graph, algorithms.KGT(eta=lr, eta_s=eta_s), **options)
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
+        super().__init__(params, graph, algorithms.SGP(eta=lr), **options)
 
 
-class LED(Decentralized):
-    """`algorithms.LED`: D² made for local steps, by `communication_period`."""
+class PushDIGing(Decentralized):
+    """`algorithms.PushDIGing`: gradient tracking for directed graphs."""
 
-    def __init__(
-        self, params: Parameters, graph: object, lr: Rate = 0.01, beta: Rate = 1.0, **options: Unpack[Options]
-    ) -> None:
-        super().__init__(params, graph, algorithms.LED(eta=lr, beta=beta), **options)
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
+        super().__init__(params, graph, algorithms.PushDIGing(eta=lr), **options)
 
 
-class ProxSkip(Decentralized):
-    """`algorithms.ProxSkip`: local steps, and exchanges at random by `communication_period="random:P"`."""
+class GTHSGD(Decentralized):
+    """`algorithms.GTHSGD`: gradient tracking with variance reduction; beta is the share of the new gradient.
+
+    `step(closure)` calls the closure twice, at the current and at the previous x: it must use the same batch both
+    times. What the forward pass changes in the model, such as running statistics, changes twice.
+    """
 
     def __init__(
         self,
         params: Parameters,
         graph: object,
-        lr: Rate = 0.01,
-        beta: Rate = 1.0,
-        chi: float = 1.0,
+        lr: Rate = algorithms.GTHSGD.eta,
+        beta: Rate = algorithms.GTHSGD.beta,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(params, graph, algorithms.ProxSkip(eta=lr, beta=beta, chi=chi), **options)
+        super().__init__(params, graph, algorithms.GTHSGD(eta=lr, beta=beta), **options)
 
 
-class ChocoSGD(Decentralized):
-    """`algorithms.ChocoSGD`: D-SGD with compressed differences, `compress="topk:0.1"` unless it is given."""
+class GTNSGDm(Decentralized):
+    """`algorithms.GTNSGDm`: steps of length lr along the tracked mean of local momenta (beta).
 
-    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
-        super().__init__(params, graph, algorithms.ChocoSGD(eta=lr), **options)
-
-
-class BEER(Decentralized):
-    """`algorithms.BEER`: gradient tracking with compressed differences, `compress="topk:0.1"` unless it is given."""
-
-    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
-        super().__init__(params, graph, algorithms.BEER(eta=lr), **options)
-
-
-class MoTEF(Decentralized):
-    """`algorithms.MoTEF`: tracking of momentum with compressed differences, `compress="topk:0.1"` unless given."""
+    The norm is that of a parameter group: parameters in one group are normalized together.
+    """
 
     def __init__(
-        self, params: Parameters, graph: object, lr: Rate = 0.01, beta: Rate = 0.9, **options: Unpack[Options]
+        self,
+        params: Parameters,
+        graph: object,
+        lr: Rate = algorithms.GTNSGDm.eta,
+        beta: Rate = algorithms.GTNSGDm.beta,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(params, graph, algorithms.MoTEF(eta=lr, beta=beta), **options)
+        super().__init__(params, graph, algorithms.GTNSGDm(eta=lr, beta=beta), **options)
+
+
+class SClipEF(Decentralized):
+    """`algorithms.SClipEF`: smooth clipping with error feedback, with the paper's schedules unless you give numbers."""
+
+    def __init__(
+        self,
+        params: Parameters,
+        graph: object,
+        lr: Rate = algorithms.SClipEF.eta,
+        beta: Rate = algorithms.SClipEF.beta,
+        phi: Rate = algorithms.SClipEF.phi,
+        tau: Rate = algorithms.SClipEF.tau,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(params, graph, algorithms.SClipEF(eta=lr, beta=beta, phi=phi, tau=tau), **options)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from peerdescent._util import extras
 from peerdescent.data.fetch import fetch
 from peerdescent.experiments import pool
-from peerdescent.reproduce import compression, heterogeneous, speedup, speedup_report
+from peerdescent.reproduce import communication, communication_report, heterogeneous, speedup, speedup_report
 from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
 from peerdescent.reproduce.report import accuracy_table, write_report
 from peerdescent.reproduce.results import LineResult, collect
@@ -21,10 +21,10 @@ from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_st
 
 def execute(what: str, seeds: int, reading: str, budget: float, out: Path, jobs: int, console: Console) -> Path:
     """Run a study of the paper, all of them, or one that it lacks; returns the report's path."""
-    if what == "compression":
-        return _compression(budget, out / what, console)
     extras.require("matplotlib", "figures")  # now, not after hours of runs
     shortened = f" --budget {budget}" * (budget != 1)
+    if what == "communication":
+        return _communication(budget, out / what, jobs, console, f"peerdescent reproduce {what}{shortened}")
     if what in ADDITIONAL_CLAIMS:
         command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
         make = {"speedup": _speedup, "heterogeneous-data": _heterogeneous}[what]
@@ -53,13 +53,13 @@ def _heterogeneous(seeds: int, budget: float, out: Path, jobs: int, console: Con
     return path
 
 
-def _compression(budget: float, out: Path, console: Console) -> Path:
-    iterations, found = max(1, round(compression.ITERATIONS * budget)), list[tuple[str, ...]]()
-    for row in compression.rows(iterations):
-        found.append(row)
-        console.print(*row, sep="  ", markup=False)
-    command = "peerdescent reproduce compression" + f" --budget {budget}" * (budget != 1)
-    return compression.write_report(compression.table(found, iterations), out, command)
+def _communication(budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
+    todo = communication.parts(budget)
+    _run(todo, out, jobs, console, communication.measure, communication.measured)
+    found = communication.collect(todo, out)
+    for table in communication_report.tables(found).values():
+        console.print(table.to_rich())
+    return communication_report.write_report(found, out, command, shortened=budget != 1)
 
 
 def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:

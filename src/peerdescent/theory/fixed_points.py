@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 STAGES = 8
 """Powers between 1, where the equations are linear, and γ: each solution is the initial guess for the next."""
+ROUNDING = 1e-12
 
 
 def fixed_point(
@@ -34,9 +37,11 @@ def fixed_point(
     power on the direction of DSGPA and γ = 1 give Σ∇f_i = 0; the power on local gradients gives Σσ(∇f_i, γ) = 0,
     which is a different point where the agents' costs differ.
 
-    It is unique if all A_i are diagonal and G has no positive eigenvalue (DM-SGD's has if W has negative ones), or if
-    all A_i are equal and G = 0. In general it is the point to which the optimum moves as γ falls from 1.
-    Hyperparameters are the nominal ones, held constant; `stability` tells whether the method converges to it.
+    It is the only one for γ = 1; if all A_i are diagonal and G has no positive eigenvalue (DM-SGD's has if W has
+    negative ones); and if G = 0 and all A_i are equal or there are two agents. Otherwise there may be several: the
+    result is the one to which the optimum moves as γ falls from 1, and a warning says so. Whether the method converges
+    to it is another question, which `inspect_fixed_point` answers near the point. Hyperparameters are the nominal
+    ones, held constant.
 
     Args:
         algorithm: a method whose only power, γ > 0, is on the gradient or on the direction of DSGPA.
@@ -55,18 +60,64 @@ def fixed_point(
     >>> fixed_point(make("d-sgd-1", eta=0.1), problem, "complete:3").round(4).tolist()
     [[0.303], [0.303], [0.3939]]
     """
-    network = as_static(as_graph(graph), "the fixed point")
-    as_algorithm(algorithm)
-    if not (hasattr(problem, "A") and hasattr(problem, "c")):
-        raise InputError(f"problem is {described(problem)}: fixed points are known for a Quadratic only.")
-    if problem.agents != network.n:
-        raise InputError(f"the problem has {problem.agents} agents and the graph {network.n}: make them equal.")
-    A, c = problem.A.numpy(), problem.c.numpy()
-    gamma, G = _power(algorithm), _gain(algorithm, network, laplacian, mixing)
-    diagonals = np.diagonal(A, axis1=1, axis2=2)
-    if not G.any() and np.array_equal(A, diagonals[:, :, None] * np.eye(A.shape[1])):
-        return np.tile(_by_coordinate(diagonals, c, gamma), (network.n, 1))
-    return _by_continuation(A, c, gamma, G)
+    asked = FixedPointProblem.of(algorithm, problem, graph, laplacian, mixing)
+    if not asked.unique:
+        warnings.warn(
+            "this fixed point may not be the only one: with a power below 1, matrices A_i that differ and are not "
+            "diagonal can have several.",
+            stacklevel=2,
+        )
+    return asked.solve()
+
+
+@dataclass(frozen=True)
+class FixedPointProblem:
+    """The equations of a fixed point: x = 1x̄ + Gu with u_i = σ(A_i(x_i − c_i), γ) and Σu_i = 0."""
+
+    graph: Graph
+    A: Numbers
+    c: Numbers
+    gamma: float
+    G: Numbers
+
+    @classmethod
+    def of(
+        cls, algorithm: Algorithm, problem: Quadratic, graph: object, laplacian: str, mixing: str
+    ) -> FixedPointProblem:
+        """The equations of a method; the arguments are those of `fixed_point`."""
+        network = as_static(as_graph(graph), "the fixed point")
+        as_algorithm(algorithm)
+        if not (hasattr(problem, "A") and hasattr(problem, "c")):
+            raise InputError(f"problem is {described(problem)}: fixed points are known for a Quadratic only.")
+        if problem.agents != network.n:
+            raise InputError(f"the problem has {problem.agents} agents and the graph {network.n}: make them equal.")
+        gamma, G = _power(algorithm), _gain(algorithm, network, laplacian, mixing)
+        return cls(network, problem.A.numpy(), problem.c.numpy(), gamma, G)
+
+    @property
+    def unique(self) -> bool:
+        """Whether one of the known arguments shows that there is only one solution."""
+        consensus = not self.G.any()
+        same = bool((self.A[0] == self.A).all())
+        largest = float(np.linalg.eigvalsh((self.G + self.G.T) / 2).max())
+        gains_push_back = largest <= ROUNDING * max(1.0, float(np.abs(self.G).max()))
+        if self.gamma == 1:
+            return True  # a linear system, which `solve` refuses if it is singular
+        return (self._diagonal and gains_push_back) or (consensus and (same or self.graph.n <= 2))
+
+    @property
+    def _diagonal(self) -> bool:
+        return np.array_equal(self.A, self._diagonals[:, :, None] * np.eye(self.A.shape[1]))
+
+    @property
+    def _diagonals(self) -> Numbers:
+        return np.asarray(np.diagonal(self.A, axis1=1, axis2=2), dtype=np.float64)
+
+    def solve(self) -> Numbers:
+        """A solution, n×p: by bisection in each coordinate if they separate, else by continuation from γ = 1."""
+        if not self.G.any() and self._diagonal:
+            return np.tile(_by_coordinate(self._diagonals, self.c, self.gamma), (self.graph.n, 1))
+        return _by_continuation(self.A, self.c, self.gamma, self.G)
 
 
 def _power(algorithm: Algorithm) -> float:
@@ -108,10 +159,14 @@ def _gain(algorithm: Algorithm, graph: Graph, laplacian: str, mixing: str) -> Nu
     step = equation.step(*((values, nothing) if equation.matrix == "L" else (nothing, values)))
     left = np.eye(len(equation.names)) - step.matrix
     # the pseudoinverse keeps at zero what nothing moves, such as a dual with β = 0
-    states = np.linalg.pinv(left) @ step.gradient[:, :, None]
-    if not np.allclose(left @ states, step.gradient[:, :, None], rtol=0, atol=1e-9):
+    pushed = step.gradient.sum(axis=2, keepdims=True)  # where the gradients of one iteration are equal
+    states = np.linalg.pinv(left) @ pushed
+    if not np.allclose(left @ states, pushed, rtol=0, atol=1e-9):
         raise InputError(f"{type(algorithm).__name__} has no fixed point with these values.")
-    gains = (step.point * states[:, :, 0]).sum(axis=1)
+    places = [(step.point[:, j] * states[:, :, 0]).sum(axis=1) for j in range(step.point.shape[1])]
+    if not all(np.allclose(place, places[0], rtol=0, atol=1e-9) for place in places) or step.between.any():
+        raise InputError(f"no fixed point is known for {type(algorithm).__name__}: its gradients are not at one point.")
+    gains = places[0]
     gains[np.abs(gains) < 1e-10 * np.abs(step.gradient).max()] = 0.0
     return np.asarray((vectors * gains) @ vectors.T, dtype=np.float64)
 

@@ -22,9 +22,16 @@ from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
-from peerdescent.theory.prediction import Prediction, predict
-from peerdescent.tracing.recording import vectors_sent
-from peerdescent.training.compression import check_compression, consensus_step, message_bytes, with_compressor
+from peerdescent.theory.prediction import Prediction, clearly_settles, predict
+from peerdescent.tracing.recording import gradients_wanted, vectors_sent
+from peerdescent.training.compression import (
+    check_compression,
+    consensus_step,
+    copies_kept,
+    message_bytes,
+    with_compressor,
+)
+from peerdescent.training.directed import check_directed
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
@@ -73,7 +80,8 @@ class Plan:
             rate = getattr(self.algorithm, name)
             if (schedules.base(rate) or 0.0) > LARGEST_RATE:
                 raise InputError(f"{name} = {schedules.text(rate)}: expected a step size of at most {LARGEST_RATE:g}.")
-        check_compression(self.algorithm, self.graph, self.settings)
+        check_directed(self.graph, self.settings)
+        check_compression(self.algorithm, self.settings)
 
     @cached_property
     def problem(self) -> Problem:
@@ -100,10 +108,12 @@ class Plan:
             agents,
             size.dimension,
             len(self.algorithm.memory())
+            + gradients_wanted(self.algorithm)
+            - 1
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
             + self.settings.delay * self.vectors_sent,
-            self.vectors_sent * (2 if self.settings.compresses else 1),  # and public copies
+            self.vectors_sent * (1 + copies_kept(self.graph, self.settings)),
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.union.edges),
             size.data * processes,
@@ -120,6 +130,14 @@ class Plan:
         """Whether the method is stable here, why, and what would make it so."""
         s = self.settings
         return predict(self.algorithm, self.judged_weights, s.laplacian, s.mixing, s.periods, s.delay)
+
+    @property
+    def predicted_unstable(self) -> bool:
+        """Whether to warn of the prediction; what a short sample of rounds shows to settle needs no long one."""
+        s = self.settings
+        if clearly_settles(self.algorithm, self.judged_weights, s.periods, s.delay):
+            return False
+        return self.prediction.settles is False
 
     @property  # not kept: a plan is pickled for other processes
     def judged_weights(self) -> Rounds:
