@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tests.conformance import reference, reference_tracking
+from tests.support.chosen_methods import EVERY_METHOD
 
 import peerdescent
 from peerdescent import graphs, testing
@@ -50,12 +51,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-LIKE_OTHERS = ("proxskip", "beer")  # they share their steps with led and d-sgt-1
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.e2e) if name in LIKE_OTHERS else name for name in PRESETS]
-)
+@pytest.mark.parametrize("name", EVERY_METHOD)
 def test_every_preset_has_the_common_properties(name: str) -> None:
     report = testing.check_algorithm(make(name, **({"weight_decay": 0.0} if "adamw" in name else {})))
     assert not report.skipped
@@ -262,9 +258,9 @@ def matrices(graph: graphs.Graph, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pairs() -> list[Any]:
-    """Every case on every graph, a third of them in the quick tests or fewer; variants of DSGPA and gossip on some."""
+    """Every case on every graph, on one of them in the quick tests; variants of DSGPA and gossip on some."""
     return [
-        pytest.param(name, spec, marks=[pytest.mark.e2e] if (i + j) % (9 if name in COMMUNICATION else 3) else [])
+        pytest.param(name, spec, marks=[pytest.mark.e2e] if (i + j) % len(GRAPHS) else [])
         for i, name in enumerate(CASES)
         for j, spec in enumerate(GRAPHS)
         if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 0

@@ -53,8 +53,7 @@ class Gossip(CollectiveOptimizer):
     Args:
         inner: the optimizer of this agent, built on its model's parameters.
         graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
-        every: H, the steps from one exchange to the next, a schedule such as "8,4@1000,1@3000", or "random:P", an
-            exchange with probability P.
+        every: H, the steps from one exchange to the next; or "8,4@1000,1@3000", or "random:P", a probability.
         order: "adapt-then-combine" or "combine-then-adapt".
         outer: the outer step, None for none.
         average_every: the steps from one global average to the next (see `average`), None for never.
