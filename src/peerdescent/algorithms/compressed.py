@@ -62,6 +62,7 @@ class BEER(DSGT1):
     {'y': 'zero', 'g_prev': 'zero'}
     """
 
+    eta: Rate = 0.1
     use: ClassVar[str] = "Heterogeneous data and links that are slow for the size of the model."
     compressor: ClassVar[str] = TOP_TENTH
 
@@ -80,7 +81,7 @@ class MoTEF(Algorithm):
     {'y': 'zero', 'm': 'zero'}
     """
 
-    eta: Rate = 0.01
+    eta: Rate = 0.1
     beta: Rate = 0.9
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     momenta: ClassVar[tuple[str, ...]] = ("beta",)

@@ -59,7 +59,7 @@ class KGT(_LocalSteps):
     {'eta': 0.05, 'eta_s': 1.0}
     """
 
-    eta: Rate = 0.01
+    eta: Rate = 0.1
     eta_s: Rate = 1.0
     rates: ClassVar[tuple[str, ...]] = ("eta", "eta_s")
     bias: ClassVar[str | None] = ""
@@ -111,7 +111,7 @@ class LED(_LocalSteps):
     ('lazy', 'as-is')
     """
 
-    eta: Rate = 0.01
+    eta: Rate = 0.1
     beta: Rate = 1.0
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     bias: ClassVar[str | None] = ""

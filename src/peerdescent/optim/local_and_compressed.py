@@ -14,7 +14,7 @@ class KGT(Decentralized):
     """`algorithms.KGT`: gradient tracking made for local steps, by `communication_period`."""
 
     def __init__(
-        self, params: Parameters, graph: object, lr: Rate = 0.01, eta_s: Rate = 1.0, **options: Unpack[Options]
+        self, params: Parameters, graph: object, lr: Rate = 0.1, eta_s: Rate = 1.0, **options: Unpack[Options]
     ) -> None:
         super().__init__(params, graph, algorithms.KGT(eta=lr, eta_s=eta_s), **options)
 
@@ -23,7 +23,7 @@ class LED(Decentralized):
     """`algorithms.LED`: D² made for local steps, by `communication_period`."""
 
     def __init__(
-        self, params: Parameters, graph: object, lr: Rate = 0.01, beta: Rate = 1.0, **options: Unpack[Options]
+        self, params: Parameters, graph: object, lr: Rate = 0.1, beta: Rate = 1.0, **options: Unpack[Options]
     ) -> None:
         super().__init__(params, graph, algorithms.LED(eta=lr, beta=beta), **options)
 
@@ -35,7 +35,7 @@ class ProxSkip(Decentralized):
         self,
         params: Parameters,
         graph: object,
-        lr: Rate = 0.01,
+        lr: Rate = 0.1,
         beta: Rate = 1.0,
         chi: float = 1.0,
         **options: Unpack[Options],
@@ -53,7 +53,7 @@ class ChocoSGD(Decentralized):
 class BEER(Decentralized):
     """`algorithms.BEER`: gradient tracking with compressed differences, `compress="topk:0.1"` unless it is given."""
 
-    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.BEER(eta=lr), **options)
 
 
@@ -61,6 +61,6 @@ class MoTEF(Decentralized):
     """`algorithms.MoTEF`: tracking of momentum with compressed differences, `compress="topk:0.1"` unless given."""
 
     def __init__(
-        self, params: Parameters, graph: object, lr: Rate = 0.01, beta: Rate = 0.9, **options: Unpack[Options]
+        self, params: Parameters, graph: object, lr: Rate = 0.1, beta: Rate = 0.9, **options: Unpack[Options]
     ) -> None:
         super().__init__(params, graph, algorithms.MoTEF(eta=lr, beta=beta), **options)
