@@ -220,7 +220,7 @@ def condition(
     if isinstance(algorithm, DSGPA) and equation.power_on_direction:
         below = stable_up_to(varied(algorithm, gamma=1.0), 0.0, communication_period, delay)
         where = f"below {below:.4g}" if below else f"on no connected graph{_dual_too_strong(algorithm)}"
-        return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
+        return f"disagreement bounded for ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
     return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
 
 

@@ -54,7 +54,7 @@ class Dimension:
         if self.scale != "linear":
             coordinate = math.exp(coordinate) if self.scale == "log" else 1 - math.exp(-coordinate)
         low, high = self.limits
-        return _rounded(min(max(coordinate, low), high))
+        return rounded(min(max(coordinate, low), high))
 
     @property
     def width(self) -> float:
@@ -123,7 +123,7 @@ class Space:
             point[d.name] = d.value(low + float(u) * (high - low))
         for name in self.method.times_eta:
             if name in point and "eta" in point:
-                point[name] = _rounded(point[name] * centre["eta"] / point["eta"])
+                point[name] = rounded(point[name] * centre["eta"] / point["eta"])
         return point
 
     def at(self, point: Point) -> Algorithm:
@@ -172,8 +172,13 @@ def _changed(rate: Rate, base: float | None, decay: float) -> Rate:
 
 
 def _times(value: float, factor: float) -> float:
-    return value if factor == 1 else _rounded(value * factor)
+    return value if factor == 1 else rounded(value * factor)
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """The value with a few digits.
+
+    >>> rounded(1 / 3)
+    0.3333
+    """
     return float(f"{value:.{DIGITS}g}")
