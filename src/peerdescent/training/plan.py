@@ -102,6 +102,7 @@ class Plan:
             len(self.algorithm.memory())
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
+            + 5 * (self.settings.gradient_noise is not None)  # drawn, stacked and converted
             + self.settings.delay * self.vectors_sent,
             self.vectors_sent * (1 if self.settings.compress == UNCOMPRESSED else 2),  # and public copies
             8 if self.settings.dtype == "float64" else 4,
