@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
@@ -120,6 +121,8 @@ def cases() -> dict[str, Case]:
             method,
             {"eta": 0.07, "transform": powered(0.7)},
         )
+    powers = {"eta": 0.05, "gamma": 0.7}
+    table["powered-tracking"] = (partial(make, "powered-tracking", **powers), reference.powered_tracking, powers)
     table["d-sgd-1+sign"] = (
         partial(DSGD1, eta=0.07, transform=Sign()),
         reference.d_sgd_1,
@@ -165,7 +168,16 @@ def cases() -> dict[str, Case]:
     return table
 
 
-CASES = cases()
+def averaged_cases() -> dict[str, Case]:
+    """Momentum before the power, wherever the power acts and in both orders."""
+    table: dict[str, Case] = {}
+    for power_on, dual in itertools.product(("gradient", "direction"), ("jacobi", "gauss-seidel")):
+        values = {"gamma": 0.7, "power_on": power_on, "dual": dual, "momentum": 0.3, **RATES}
+        table[f"dsgpa-momentum-{power_on}-{dual}"] = (partial(DSGPA, **values), reference.dsgpa, values)
+    return table
+
+
+CASES = {**cases(), **averaged_cases()}
 
 
 def start(n: int) -> np.ndarray:
@@ -213,10 +225,11 @@ def matrices(graph: graphs.Graph, name: str) -> tuple[np.ndarray, np.ndarray]:
     return L, (np.eye(graph.n) + W) / 2 if lazy else W
 
 
-def pairs() -> list[tuple[str, str]]:
+def pairs() -> list[Any]:
     """Every case on every graph; of the many variants of DSGPA and gossip each on some graphs, in turn."""
+    later = ("dsgpa-momentum", "dsgpa-f-pb-exact-momentum", "powered-tracking")  # all but some graphs
     return [
-        (name, spec)
+        pytest.param(name, spec, marks=[pytest.mark.e2e] * (name.startswith(later) and (i + j) % 4 > 0))
         for i, name in enumerate(CASES)
         for j, spec in enumerate(GRAPHS)
         if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 1

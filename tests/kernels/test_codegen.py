@@ -326,7 +326,7 @@ def test_the_exchanges_in_a_kernel_are_those_of_the_method(name: str) -> None:
     algorithm = make(name)
     _, outputs = record(algorithm, ("x", *algorithm.memory()))
     body = generate(outputs, "float").text.split("void kernel")[1]
-    expected = {"dm-sgd": 2, "d-sgt-1": 2, "d-sgt-2": 2, "c-sgd": 0}
+    expected = {"dm-sgd": 2, "d-sgt-1": 2, "d-sgt-2": 2, "powered-tracking": 2, "c-sgd": 0}
     assert body.count("differences(") == expected.get(name, 1)
 
 

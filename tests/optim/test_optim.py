@@ -68,6 +68,7 @@ OPTIMIZERS = {
     "d2": lambda p: optim.D2(p, "ring:1"),
     "d-sgt-1": lambda p: optim.DSGT1(p, "ring:1"),
     "d-sgt-2": lambda p: optim.DSGT2(p, "ring:1"),
+    "powered-tracking": lambda p: optim.PoweredTracking(p, "ring:1"),
     "d-asg": lambda p: optim.DASG(p, "ring:1"),
     "c-sgd": lambda p: optim.CSGD(p, "ring:1"),
 }

@@ -5,7 +5,7 @@ from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.describe import describe, name_of
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
-from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, PoweredTracking
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.registry import ALIASES, PRESETS, Preset, canonical, find, make, register, unregister
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
@@ -28,6 +28,7 @@ __all__ = [
     "Network",
     "OuterAdam",
     "OuterSGD",
+    "PoweredTracking",
     "Preset",
     "Step",
     "as_algorithm",

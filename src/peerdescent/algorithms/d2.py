@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from peerdescent.algorithms.base import Algorithm, Network, Start, Step
 from peerdescent.schedules import Rate
+from peerdescent.transforms import Transform
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class D2(Algorithm):
     The code uses the equivalent form φ = x − ηg − v, x⁺ = φ − (I−W)φ, v⁺ = v + (I−W)φ, v₀ = 0. The printed form
     integrates every rounding error twice: in single precision its mean drifts away from SGD's within 10⁴
     iterations. It needs λmin(W) > −1/3; otherwise (I+W)/2 is used, and a note says so. One vector is sent per edge
-    and iteration. Also known as exact diffusion. Reference: Tang et al. 2018.
+    and iteration. A transform after the correction acts on g + v/η: φ = x − ησ(g + v/η). Also known as exact
+    diffusion. Reference: Tang et al. 2018.
 
     >>> D2().mixing(-0.5)
     'lazy'
@@ -28,6 +30,7 @@ class D2(Algorithm):
 
     eta: Rate = 0.01
     rates: ClassVar[tuple[str, ...]] = ("eta",)
+    corrects: ClassVar[bool] = True
     not_compressible: ClassVar[str] = (
         "its message x − ηg − v is no iterate: x and v share every exchange in full, so that errors of compression "
         "swing between them with little damping, and sparse messages diverge with every consensus step"
@@ -44,14 +47,14 @@ class D2(Algorithm):
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
         g = yield s.x
-        phi = s.x - h.eta * g - s.v
+        phi = s.x - h.eta * g - s.v if self._after == Transform() else s.x - h.eta * self.corrected(g + s.v / h.eta)
         disagreement = net.disagreement(phi)
         return {"x": phi - disagreement, "v": s.v + disagreement}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """Plain SGD: the correction waits for the next exchange."""
         g = yield s.x
-        return {"x": s.x - h.eta * g, "v": s.v}
+        return {"x": s.x - h.eta * self.corrected(g), "v": s.v}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The corrections sum to zero, because the columns of I−W do."""

@@ -12,7 +12,7 @@ from peerdescent.algorithms.base import Algorithm
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
-from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, PoweredTracking
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 from peerdescent.errors import InputError
@@ -133,13 +133,20 @@ _T: dict[str, Any] = {"eta": 0.08, "alpha": 4.0, "beta": 3.0, "epsilon": 1e-5}
 _PB: dict[str, Any] = {"gamma": 0.7}
 _EXACT: dict[str, Any] = {"gamma": 0.7, "power_on": "direction"}
 _NOTE = "dual first (gauss-seidel), since the printed order diverges with these values"
-_UNBIASED = "power on the whole direction: unbiased on heterogeneous data"
+_UNBIASED = "power on the whole direction: unbiased on heterogeneous data without noise and under symmetric noise"
 register("dsgpa-f", DSGPA, f"primal-dual SGD, fixed parameters; {_NOTE}", **_F)
 register("dsgpa-t", DSGPA, "primal-dual SGD, parameters that vary with k", **_T)
 register("dsgpa-f-pb", DSGPA, f"the paper's method: powered gradients, fixed parameters; {_NOTE}", **_F, **_PB)
 register("dsgpa-t-pb", DSGPA, "the paper's method: powered gradients, parameters that vary with k", **_T, **_PB)
 register("dsgpa-f-pb-exact", DSGPA, f"{_UNBIASED}; fixed parameters", **_F, **_EXACT)
 register("dsgpa-t-pb-exact", DSGPA, f"{_UNBIASED}; parameters that vary with k", **_T, **_EXACT)
+register(
+    "dsgpa-f-pb-exact-momentum",
+    DSGPA,
+    "the same with momentum before the power, which removes most of the bias of skewed noise; fixed parameters",
+    aliases=("pb-exact-m",),
+    **{**_F, **_EXACT, "beta": 3.0, "momentum": 0.1},
+)
 register(
     "dm-sgd",
     DMSGD,
@@ -161,6 +168,11 @@ register(
     aliases=("gnsd", "diging", "gt", "gradient-tracking", "non-atc-gt"),
 )
 register("d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt"))
+register(
+    "powered-tracking",
+    PoweredTracking,
+    "gradient tracking that moves by a power of the tracker; unbiased as dsgpa-f-pb-exact is; sends two vectors",
+)
 register("d-asg", DASG, "Nesterov-accelerated decentralized SGD", aliases=("dasg",))
 register(
     "c-sgd",

@@ -23,7 +23,7 @@ finished goes on without gradients until all have. A process that leaves out a b
 """
 
 from peerdescent.optim.gossip import Gossip
-from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2
+from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2, PoweredTracking
 from peerdescent.optim.optimizer import Decentralized
 from peerdescent.optim.outer import Outer
 from peerdescent.optim.setup import Options
@@ -42,4 +42,5 @@ __all__ = [
     "Gossip",
     "Options",
     "Outer",
+    "PoweredTracking",
 ]

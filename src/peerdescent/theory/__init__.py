@@ -6,7 +6,7 @@ Pure functions of equations, spectra and numbers; nothing here trains or communi
 from peerdescent.theory.compression import choco_step, flat_run, small_gain_step
 from peerdescent.theory.contraction import Contraction, contraction, lossy_contraction
 from peerdescent.theory.delays import largest_delay
-from peerdescent.theory.fixed_points import fixed_point
+from peerdescent.theory.fixed_points import Bias, fixed_point, heterogeneity_bias
 from peerdescent.theory.invariants import Invariants, invariants
 from peerdescent.theory.powerball import corrected_lemma1_bound
 from peerdescent.theory.ranges import nearest_stable, stable_range
@@ -17,6 +17,7 @@ from peerdescent.theory.theorem1 import theorem1_failing, theorem1_parameters
 from peerdescent.theory.verdict import Stability
 
 __all__ = [
+    "Bias",
     "Contraction",
     "Invariants",
     "Stability",
@@ -25,6 +26,7 @@ __all__ = [
     "corrected_lemma1_bound",
     "fixed_point",
     "flat_run",
+    "heterogeneity_bias",
     "invariants",
     "judge_rounds",
     "largest_delay",
