@@ -16,8 +16,10 @@ from peerdescent.errors import InputError
 
 def reproduce(
     what: Annotated[
-        Literal["nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "compression"],
-        typer.Argument(help="Which experiment of the paper, or which of the three that it lacks."),
+        Literal[
+            "nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "compression", "placement", "heavy-tails"
+        ],
+        typer.Argument(help="Which experiment of the paper, or which of those that it lacks."),
     ],
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, …")] = 3,
     reading: Annotated[
@@ -44,6 +46,10 @@ def reproduce(
       verdicts from the same folder
 
     - `peerdescent reproduce compression` makes the table of compressed messages, in minutes
+
+    - `peerdescent reproduce placement` makes the table of powers, clips and signs before and after the correction
+
+    - `peerdescent reproduce heavy-tails` compares methods, tuned alike, under heavy-tailed and skewed gradient noise
 
     Stop it at any moment; the same command continues.
     """

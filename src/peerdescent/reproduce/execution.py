@@ -12,7 +12,16 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from peerdescent._util import extras
 from peerdescent.data.fetch import fetch
 from peerdescent.experiments import pool
-from peerdescent.reproduce import compression, heterogeneous, speedup, speedup_report
+from peerdescent.reproduce import (
+    compression,
+    gradient_tails,
+    heavy_tails,
+    heavy_tails_report,
+    heterogeneous,
+    placement,
+    speedup,
+    speedup_report,
+)
 from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
 from peerdescent.reproduce.report import accuracy_table, write_report
 from peerdescent.reproduce.results import LineResult, collect
@@ -23,8 +32,13 @@ def execute(what: str, seeds: int, reading: str, budget: float, out: Path, jobs:
     """Run a study of the paper, all of them, or one that it lacks; returns the report's path."""
     if what == "compression":
         return _compression(budget, out / what, console)
+    if what == "placement":
+        return _placement(budget, out / what, console)
     extras.require("matplotlib", "figures")  # now, not after hours of runs
     shortened = f" --budget {budget}" * (budget != 1)
+    if what == "heavy-tails":
+        command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
+        return _heavy_tails(seeds, budget, out / what, jobs, console, command)
     if what in ADDITIONAL_CLAIMS:
         command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
         make = {"speedup": _speedup, "heterogeneous-data": _heterogeneous}[what]
@@ -60,6 +74,29 @@ def _compression(budget: float, out: Path, console: Console) -> Path:
         console.print(*row, sep="  ", markup=False)
     command = "peerdescent reproduce compression" + f" --budget {budget}" * (budget != 1)
     return compression.write_report(compression.table(found, iterations), out, command)
+
+
+def _placement(budget: float, out: Path, console: Console) -> Path:
+    iterations, found = max(100, round(placement.ITERATIONS * budget)), list[tuple[str, ...]]()
+    for row in placement.rows(iterations):
+        found.append(row)
+        console.print(*row, sep="  ", markup=False)
+    command = "peerdescent reproduce placement" + f" --budget {budget}" * (budget != 1)
+    return placement.write_report(placement.table(found, iterations), out, command)
+
+
+def _heavy_tails(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
+    fetch("mnist", announce=lambda text: console.print(text, markup=False))
+    found, results = list[heavy_tails.Bias](), []
+    for one in heavy_tails.biases(budget):
+        found.append(one)
+        console.print(f"bias, {one.noise}, {one.method}: {one.bias:.3f} ± {one.error:.3f}", markup=False)
+    for setting in heavy_tails.settings(budget):
+        outcomes = heavy_tails.run_setting(setting, out / "tuned", seeds, jobs, lambda stage, runs: lambda run, k: None)
+        results.append((setting, outcomes))
+        console.print(heavy_tails_report.tuned_table(setting, outcomes).to_rich(("tuned values",), setting.title))
+    tails = [one for network in gradient_tails.NETWORKS for one in gradient_tails.measure(network, budget)]
+    return heavy_tails_report.write_report(found, results, tails, out, command)
 
 
 def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
