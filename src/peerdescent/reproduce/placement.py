@@ -25,8 +25,8 @@ from peerdescent.transforms import Clip, Powerball, Sign, Transform
 AGENTS, DIMENSION, ITERATIONS = 5, 3, 24_000
 GRAPH = f"er:{AGENTS}:0.6:seed=2"
 ETA, ETA_ALPHA, ETA_BETA = 0.02, 0.25, 0.05
-HALVINGS = 24
-"""How often the steps of a method that circles are halved: it circles ever closer."""
+HALVINGS = 7
+"""How often the step of a method that circles is halved: it circles ever closer."""
 TRANSFORMS: Mapping[str, Transform] = {"power 0.7": Powerball(0.7), "clip 0.3": Clip(0.3), "sign": Sign()}
 AGREES = 1e-6
 TITLE = "Where a nonlinearity may stand"
@@ -34,9 +34,10 @@ NOTE = (
     f"Heterogeneous quadratics with exact gradients on {GRAPH}. Each cell: the distance of the mean of the predicted "
     "fixed point from the optimum (0 is unbiased), and in brackets the largest distance of an agent from its "
     "prediction at the end of the run. Before: the transform acts on local gradients; after: on the corrected "
-    "direction, only for methods that have one. What circles at its fixed point has its steps halved now and "
-    f"then, {HALVINGS} times. Signs before the correction have no single fixed point: the cell has the distance "
-    "of the measured mean from the optimum."
+    "direction, only for methods that have one. Powers and signs make methods circle where what is under them "
+    "vanishes: their η is halved now and then, after which signs, and the power on D², circle at about η; D² with "
+    "signs after its correction does not come near its fixed point. Signs before the correction have no single fixed "
+    "point: the cell has the distance of the measured mean from the optimum."
 )
 
 
@@ -112,8 +113,8 @@ def cell(method: Algorithm, iterations: int) -> Cell:
 
 def _limit(method: Algorithm, problem: Quadratic, iterations: int) -> Any:
     nonlinear = Equation(method)
-    signs = any(getattr(node, "gamma", 1.0) == 0 for node in nonlinear.powers)
-    if nonlinear.power_on_direction or signs:
+    gammas = [getattr(node, "gamma", 1.0) for node in nonlinear.powers]
+    if 0 in gammas or (nonlinear.power_on_direction and min(gammas) < 1):
         method = _halved(method, iterations)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what theory says of it is in the table
@@ -125,11 +126,10 @@ def _limit(method: Algorithm, problem: Quadratic, iterations: int) -> Any:
 
 
 def _halved(method: Algorithm, iterations: int) -> Algorithm:
-    """Halve the steps now and then; products of η with α and β stay."""
+    """Halve the step now and then."""
     places = tuple(k * iterations // (HALVINGS + 2) for k in range(1, HALVINGS + 1))
-    first = "eta" if "eta" in method.rates else method.rates[0]
-    steps = {first: 0.5, **dict.fromkeys(method.times_eta, 2.0)}
-    return varied(method, **{name: Step(float(getattr(method, name)), f, places) for name, f in steps.items()})
+    name = "eta" if "eta" in method.rates else method.rates[0]
+    return varied(method, **{name: Step(float(getattr(method, name)), 0.5, places)})
 
 
 def rows(iterations: int) -> Iterator[tuple[str, ...]]:
