@@ -31,59 +31,23 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from torch import nn
-from torch.nn import functional
 
 from peerdescent.data import sotu, stream
 from peerdescent.errors import InputError
 from peerdescent.optim import Gossip
+from peerdescent.problems import CharacterTransformer, next_character_loss
+from peerdescent.problems.texts import encoded
 
 PRESIDENTS = ("George Washington", "Abraham Lincoln", "Franklin D Roosevelt", "Barack Obama")
-CHARACTERS = "".join(map(chr, range(32, 127)))  # all others are read as a space
 
 
-class Block(nn.Module):
-    """Attention to earlier characters, and a network for each character."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        q, k, v = self.qkv(self.norm(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp(self.norm2(x))
-
-
-class Transformer(nn.Module):
-    """Predicts the next character from those before it."""
-
-    def __init__(self, width: int = 64, layers: int = 2, heads: int = 4, context: int = 64) -> None:
-        super().__init__()
-        self.context = context
-        self.characters, self.places = nn.Embedding(len(CHARACTERS), width), nn.Embedding(context, width)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
-        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, len(CHARACTERS)))
-        nn.init.normal_(self.characters.weight, std=0.02)
-        nn.init.normal_(self.places.weight, std=0.02)
-
-    def forward(self, text: torch.Tensor) -> torch.Tensor:
-        return self.head(self.blocks(self.characters(text) + self.places.weight[: text.shape[1]]))
-
-
-def next_character_loss(model: nn.Module, windows: torch.Tensor) -> torch.Tensor:
-    return functional.cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+def loss_on(model: nn.Module, windows: torch.Tensor) -> torch.Tensor:
+    return next_character_loss(model(windows[:, :-1]), windows[:, 1:])
 
 
 def read(president: str) -> tuple[torch.Tensor, torch.Tensor]:
     """The first nine tenths of what a president said, for training, and the rest, as numbers of characters."""
-    number = {character: i for i, character in enumerate(CHARACTERS)}
-    text = " ".join(speech.text for speech in sotu()[president])
-    numbers = torch.tensor([number.get(character, 0) for character in text])
+    numbers = torch.from_numpy(encoded(" ".join(speech.text for speech in sotu()[president])))
     end = len(numbers) * 9 // 10
     return numbers[:end], numbers[end:]
 
@@ -125,7 +89,7 @@ class Agent:
 
     def train(self, method: str, every: int, advance: Callable[[], None]) -> Curve:
         torch.manual_seed(self.options.seed)  # all agents start from the same parameters
-        model = Transformer(context=self.options.context)
+        model = CharacterTransformer(context=self.options.context)
         trained: nn.Module = model
         optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), lr=self.options.lr)
         if method == "DDP":
@@ -142,7 +106,7 @@ class Agent:
             started = time.perf_counter()
             for step in range(first, last):
                 optimizer.zero_grad()
-                next_character_loss(trained, self.batch(step)).backward()
+                loss_on(trained, self.batch(step)).backward()
                 optimizer.step()
                 schedule.step()
                 advance()
@@ -157,14 +121,14 @@ class Agent:
         self, curve: Curve, step: int, seconds: float, model: nn.Module, optimizer: torch.optim.Optimizer, method: str
     ) -> None:
         own = torch.zeros(self.agents)
-        own[self.rank] = next_character_loss(model, self.held_out)
+        own[self.rank] = loss_on(model, self.held_out)
         dist.all_reduce(own)
         if isinstance(optimizer, Gossip):
             with optimizer.averaged(model):  # in here, the model is the mean over all agents
-                averaged = next_character_loss(model, self.held_out)
+                averaged = loss_on(model, self.held_out)
             sent = optimizer.bytes_sent()
         else:
-            averaged = next_character_loss(mean_over_agents(model), self.held_out)
+            averaged = loss_on(mean_over_agents(model), self.held_out)
             size = sum(p.numel() * p.element_size() for p in model.parameters())
             # what a ring all_reduce sends for each gradient
             sent = round(2 * size * (self.agents - 1) / self.agents) * step if method == "DDP" else 0

@@ -20,15 +20,17 @@ from peerdescent.expressions import (
     Clamp,
     Constant,
     Expression,
+    Maximum,
     Mixed,
     Power,
+    RowNorm,
     Scalar,
     lift,
     walk,
 )
 from peerdescent.graphs import parse
-from peerdescent.tracing.recording import GRADIENT, RecordingError, RecordingNetwork, record
-from peerdescent.transforms import Clip, Powerball, Transform
+from peerdescent.tracing.recording import RecordingError, RecordingNetwork, gradient_name, record
+from peerdescent.transforms import Clip, ClipNorm, Powerball, Transform
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -146,6 +148,11 @@ class DenseNetwork:
     def mix(self, a: np.ndarray) -> np.ndarray:
         return self.W @ a
 
+    def debias(self, a: np.ndarray) -> np.ndarray:
+        return a
+
+    bias = debias
+
     def mean(self, a: np.ndarray) -> np.ndarray:
         return np.broadcast_to(a.mean(axis=0), a.shape)
 
@@ -161,28 +168,37 @@ def on_arrays(node: Expression, values: dict[str, Any], net: DenseNetwork) -> An
         return OPERATORS[node.operator](*below)
     if isinstance(node, Power):
         return np.sign(below[0]) * np.abs(below[0]) ** node.gamma
+    if isinstance(node, Maximum):
+        return np.maximum(*below)
     if isinstance(node, Clamp):
         return np.clip(below[0], -node.limit, node.limit)
+    if isinstance(node, RowNorm):
+        return np.sqrt((below[0] ** 2).sum(axis=1, keepdims=True))
     assert isinstance(node, Mixed)
     return getattr(net, node.kind)(below[0])
 
 
-@pytest.mark.parametrize("transform", [Transform(), Powerball(0.7), Clip(0.3)], ids=str)
+@pytest.mark.parametrize("transform", [Transform(), Powerball(0.7), Clip(0.3), ClipNorm(0.3)], ids=str)
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_a_recorded_method_is_the_step_it_was_recorded_from(name: str, transform: Transform) -> None:
     method, net, random = make(name, transform=transform), DenseNetwork("star:5"), np.random.default_rng(1)
     state = {key: random.normal(size=(5, 3)) for key in ("x", *method.memory())}
     g, h = random.normal(size=(5, 3)), method.hyperparameters(3)
     step = method.step(SimpleNamespace(**state), net, SimpleNamespace(**h))
-    wanted = next(step)
-    with pytest.raises(StopIteration) as end:
-        step.send(method.preprocess_gradient(g, net))
-    point, outputs = record(method, tuple(state))
-    values = {**state, **h, GRADIENT: g}
-    np.testing.assert_allclose(on_arrays(point, values, net), wanted, rtol=1e-13)
-    assert set(outputs) == set(end.value.value)
+    wanted, gradients, new = [next(step)], [g], None
+    while new is None:
+        try:
+            wanted.append(step.send(method.preprocess_gradient(gradients[-1], net)))
+            gradients.append(random.normal(size=(5, 3)))
+        except StopIteration as end:
+            new = end.value
+    points, outputs = record(method, tuple(state))
+    values = {**state, **h, **{gradient_name(j): given for j, given in enumerate(gradients)}}
+    for point, expected in zip(points, wanted, strict=True):
+        np.testing.assert_allclose(on_arrays(point, values, net), expected, rtol=1e-13)
+    assert set(outputs) == set(new)
     for key, node in outputs.items():
-        np.testing.assert_allclose(on_arrays(node, values, net), end.value.value[key], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(on_arrays(node, values, net), new[key], rtol=1e-12, atol=1e-13)
 
 
 def test_a_step_beyond_arithmetic_gets_an_error() -> None:

@@ -141,6 +141,21 @@ class Clamp(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class Maximum(Expression):
+    """The larger entries of two arrays; NaN where one of them is."""
+
+    left: Expression
+    right: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        """The two values."""
+        return (self.left, self.right)
+
+    def __str__(self) -> str:
+        return f"max({self.left}, {self.right})"
+
+
+@dataclass(frozen=True, eq=False)
 class Rounded(Expression):
     """a, rounded to bfloat16 and back."""
 
@@ -169,6 +184,30 @@ class Mixed(Expression):
 
     def __str__(self) -> str:
         return f"{self.kind}({self.source})"
+
+
+@dataclass(frozen=True, eq=False)
+class RowNorm(Expression):
+    """‖a_i‖, the Euclidean norm of each agent's row: one number for all its columns."""
+
+    base: Expression
+
+    def operands(self) -> tuple[Expression, ...]:
+        """The array whose rows are measured."""
+        return (self.base,)
+
+    def __str__(self) -> str:
+        return f"norm({self.base})"
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Expression):
+    """A number for each agent that is known already, such as a norm or a push-sum weight: a named n×1 array."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def lift(value: Operand) -> Expression:

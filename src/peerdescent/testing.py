@@ -30,7 +30,7 @@ from peerdescent.kernels.update import Update, make_update
 from peerdescent.mixing.network import MemoryNetwork, make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.schedules import text
-from peerdescent.tracing.step import StepError, finish_step, start_step
+from peerdescent.tracing.step import StepError, run_step
 from peerdescent.training.invariants import violations
 
 GRAPHS = ("path:4", "star:5", "ring:1", "complete:3", "er:7:0.4")
@@ -41,7 +41,7 @@ ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-4}
 
 NUMBERS = "hyperparameters are finite and keep their names"
 PARAMETERS = "parameters() rebuilds the same method"
-NAMES = "a step yields once and returns x and its memory, nothing else"
+NAMES = "a step yields where it wants gradients and returns x and its memory, nothing else"
 FINITE = "the state stays finite and is updated in place"
 INVARIANTS = "the invariants that the method declares hold"
 REPEATS = "two runs are bitwise equal"
@@ -133,14 +133,18 @@ class _Bench:
     def run(self, update: Update, gradients: Gradients, after: Callable[[int], None] | None = None) -> State:
         """Run every iteration; `after` inspects the state at the end of each."""
         for k in range(self.iterations):
-            point = update.begin(k)
-            shape = tuple(point.shape)
-            self.require(NAMES, shape == tuple(self.start.shape), f"the point it yields has shape {shape}")
-            update.gradient.copy_(gradients(k))
+            self._receive(update.begin(k), update, gradients(k))
+            for number in range(2, update.gradients_at(k) + 1):
+                self._receive(update.again(k), update, gradients(k) / number)  # another one, as at another point
             update.finish(k)
             if after is not None:
                 after(k)
         return update.state
+
+    def _receive(self, point: torch.Tensor, update: Update, gradient: torch.Tensor) -> None:
+        shape = tuple(point.shape)
+        self.require(NAMES, shape == tuple(self.start.shape), f"the point it yields has shape {shape}")
+        update.gradient.copy_(gradient)
 
     def require(self, name: str, holds: bool, detail: str) -> None:
         _require(self.algorithm, name, holds, f"{detail}, on {self.graph}")
@@ -184,9 +188,9 @@ def _names(bench: _Bench) -> str:
     algorithm, network = bench.algorithm, bench.network()
     state = initial_state(algorithm, bench.start)
     numbers = SimpleNamespace(**algorithm.hyperparameters(0))
-    step, _ = start_step(algorithm, SimpleNamespace(**state), network, numbers)
+    given = algorithm.preprocess_gradient(bench.gradients(0), network)
     try:
-        new = finish_step(algorithm, step, algorithm.preprocess_gradient(bench.gradients(0), network))
+        _, new = run_step(algorithm, SimpleNamespace(**state), network, numbers, lambda _: given)
     except StepError as error:
         raise AssertionError(f"{type(algorithm).__name__} fails a check. {NAMES}: {error}") from error
     declared = {"x", *algorithm.memory()}

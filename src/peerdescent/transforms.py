@@ -1,6 +1,7 @@
-"""Transforms: powerball, sign, clip, on the gradient or on the corrected direction. Every method accepts them.
+"""Transforms: powerball, sign, clip, norms, on the gradient or on the corrected direction. Every method accepts them.
 
-A transform works entry by entry on tensors, NumPy arrays, numbers and recorded equations.
+A transform works on tensors, NumPy arrays and recorded equations with one row per agent: entry by entry, which suits
+numbers too, or with the norm of an agent's row.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from peerdescent._util.row_norms import row_norms
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
-from peerdescent.expressions import Clamp, Expression, Power
+from peerdescent.expressions import Clamp, Expression, Maximum, Power, RowNorm, lift
+
+SMALLEST = 2.0**-126
+"""The smallest normal number of single precision: it changes no norm but zero, which it makes harmless to divide by."""
 
 
 def power(a: Any, gamma: float) -> Any:
@@ -35,6 +40,43 @@ def power(a: Any, gamma: float) -> Any:
     magnitude = a.abs()
     magnitude = magnitude.sqrt_() if gamma == 0.5 else magnitude.pow_(gamma)
     return magnitude.copysign_(a)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger entries of two arrays; NaN where one of them is.
+
+    >>> maximum(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 3.0]))
+    tensor([2., 4.])
+    """
+    if isinstance(a, Expression) or isinstance(b, Expression):
+        return Maximum(lift(a), lift(b))
+    return torch.maximum(a, b) if isinstance(a, torch.Tensor) else np.maximum(a, b)
+
+
+def norm(a: Any) -> Any:
+    """‖a_i‖, the Euclidean norm of each agent's row, as a column: one number for all entries of the row.
+
+    It is summed in double precision and in a fixed order, so that it does not depend on processes and threads.
+
+    >>> norm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[5.],
+            [0.]])
+    """
+    if isinstance(a, Expression):
+        return RowNorm(a)
+    if isinstance(a, torch.Tensor):
+        return row_norms(a).to(a.dtype)[:, None]
+    return np.linalg.norm(a, axis=-1, keepdims=True)
+
+
+def normalized(a: Any) -> Any:
+    """Each agent's row divided by its norm; a row of zeros stays zero.
+
+    >>> normalized(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    return a / (norm(a) + SMALLEST)
 
 
 def check_gamma(gamma: float) -> None:
@@ -123,6 +165,32 @@ class Clip(Transform):
 
 
 @dataclass(frozen=True)
+class ClipNorm(Clip):
+    """g_i · min(1, limit/‖g_i‖): each agent's gradient, scaled down to the length `limit` if it is longer.
+
+    >>> ClipNorm(1.0)(torch.tensor([[3.0, 4.0], [0.3, 0.4]]))
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+
+    def __call__(self, g: Any) -> Any:
+        return g * Clip(1.0)(self.limit / (norm(g) + SMALLEST))
+
+
+@dataclass(frozen=True)
+class Normalize(Transform):
+    """g_i/‖g_i‖: each agent's gradient, scaled to the length 1; zero stays zero.
+
+    >>> Normalize()(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+
+    def __call__(self, g: Any) -> Any:
+        return normalized(g)
+
+
+@dataclass(frozen=True)
 class Chain(Transform):
     """One transform after another."""
 
@@ -135,12 +203,12 @@ class Chain(Transform):
     @property
     def before(self) -> Transform:
         """What both do to the gradient."""
-        return _chained(self.first.before, self.second.before)
+        return chained(self.first.before, self.second.before)
 
     @property
     def after(self) -> Transform:
         """What both do to the corrected direction."""
-        return _chained(self.first.after, self.second.after)
+        return chained(self.first.after, self.second.after)
 
 
 @dataclass(frozen=True)
@@ -166,16 +234,19 @@ class OnDirection(Transform):
         return self.inner
 
 
-def _chained(first: Transform, second: Transform) -> Transform:
+def chained(first: Transform, second: Transform) -> Transform:
     """One after another, without identities."""
     if second == Transform():
         return first
     return second if first == Transform() else Chain(first, second)
 
 
-KINDS = {"power": Powerball, "sign": Sign, "clip": Clip}
+KINDS = {"power": Powerball, "sign": Sign, "clip": Clip, "clip-norm": ClipNorm, "normalize": Normalize}
 """The transforms that have a text."""
-USAGE = "expected power:GAMMA, sign or clip:LIMIT, each with @direction to act after the correction, joined by +"
+USAGE = (
+    "expected power:GAMMA, sign, clip:LIMIT, clip-norm:LIMIT or normalize, each with @direction to act after the "
+    "correction, joined by +"
+)
 
 
 def parse(text: object) -> Transform:
@@ -190,14 +261,14 @@ def parse(text: object) -> Transform:
         raise InputError(f"transform = {described(text)}: {USAGE}.")
     made = Transform()
     for part in text.split("+"):
-        made = _chained(made, _parse_one(part.strip(), text))
+        made = chained(made, _parse_one(part.strip(), text))
     return made
 
 
 def _parse_one(part: str, text: str) -> Transform:
     what, at, place = part.partition("@")
     kind, _, number = what.partition(":")
-    if kind not in KINDS or (at and place != "direction") or (kind == "sign") != (not number):
+    if kind not in KINDS or (at and place != "direction") or (kind in ("sign", "normalize")) != (not number):
         raise InputError(f"transform = {described(text)}: {USAGE}.")
     try:
         values = [float(number)] if number else []

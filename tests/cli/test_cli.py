@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.support.chosen_methods import EVERY_METHOD
 from tests.support.commands import Command, Said, rows
 
 from peerdescent import algorithms, graphs, problems
 from peerdescent.cli.run import run
+from peerdescent.data.datasets import find
 from peerdescent.experiments.files import library, read
 from peerdescent.experiments.resolve import make_algorithm, resolve
 from peerdescent.tracing.recording import vectors_sent
@@ -215,7 +217,8 @@ def test_bad_files_are_refused(text: str | bytes, peerdescent_: Command, here: P
 
 
 @pytest.mark.parametrize(
-    "edges", ["0 1\n2 3\n", "0 0\n", "0 1 -1\n", "0 1 nan\n", "0 1\n1 3\n", "a b\n", "", "0 1\n1 0\n", b"\x00\xff\x80"]
+    "edges",
+    ["0 1\n2 3\n", "0 0\n", "0 1 -1\n", "0 1 nan\n", "0 1\n1 3\n", "a b\n", "", "0 1\n1 2\n2 1\n", b"\x00\xff\x80"],
 )
 def test_bad_edge_lists_are_refused(edges: str | bytes, peerdescent_: Command, here: Path) -> None:
     Path("edges.txt").write_bytes(edges if isinstance(edges, bytes) else edges.encode())
@@ -355,6 +358,7 @@ def example() -> list[str]:
     return shlex.split(text)[1:]
 
 
+@pytest.mark.e2e
 def test_the_example_of_the_help_page(peerdescent_: Command) -> None:
     said = peerdescent_(*example(), "--iterations", 40, "--eval-every", 15)
     assert said.code == 0
@@ -386,7 +390,7 @@ def test_the_example_of_the_help_page(peerdescent_: Command) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("method", list(algorithms.PRESETS))
+@pytest.mark.parametrize("method", EVERY_METHOD)
 def test_every_method_can_be_run_again_from_its_record(method: str, peerdescent_: Command) -> None:
     power = "--set gamma=.9" if "-pb" in method or method.startswith("powered") else "--powerball .9"
     flags = f"{SMALL} -a {method} --set problem.dimension=3 --set problem.noise=.1 --batch-size 4 {power} -q"
@@ -400,8 +404,8 @@ def test_every_method_can_be_run_again_from_its_record(method: str, peerdescent_
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("problem", list(problems.PROBLEMS))
 def test_every_problem_can_be_named(problem: str, peerdescent_: Command) -> None:
-    if problem == "mnist-cnn":
-        pytest.skip("its images are fetched from the network")
+    if (name := problems.dataset(problem)) and not find(name).bundled:
+        pytest.skip("its data are fetched from the network")
     said = peerdescent_("run", "--problem", problem, "--graph", "ring:3", "--iterations", 2, "--json")
     assert said.code == 0
     assert json.loads(said.out)["results"]["dsgpa-f-pb"]["iteration"] == 2

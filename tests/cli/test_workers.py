@@ -26,6 +26,7 @@ DIVERGES = shlex.split(
 )
 
 
+@pytest.mark.e2e
 def test_the_same_folder_as_with_one(process: Command, peerdescent_: Command, here: Path) -> None:
     one = peerdescent_(*RUN, "--out", "one")
     two = process(*RUN, "--out", "two", "--workers", 2)
@@ -91,9 +92,8 @@ processes = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are
 
 
 @processes
-@pytest.mark.parametrize(
-    "blow", [signal.SIGINT, *(pytest.param(blow, marks=pytest.mark.e2e) for blow in (signal.SIGKILL, signal.SIGTERM))]
-)
+@pytest.mark.e2e
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_no_worker_outlives_the_command(blow: signal.Signals, here: Path) -> None:
     rows = here / "a" / "metrics.jsonl"
     ready = lambda _: rows.exists() and rows.stat().st_size  # noqa: E731 (the first row: iterations begin)

@@ -44,6 +44,11 @@ def test_closed_forms_on_a_ring_of_equal_links(compute: float) -> None:
     assert pace("d-sgt-1", WAN, compute, MB) == pytest.approx(max(compute, two))
     assert pace("dm-sgd", WAN, compute, MB) == pytest.approx(compute + two)
     assert pace("d-sgt-2", WAN, compute, MB) == pytest.approx(max(compute, one) + one)  # the second needs the first
+    assert pace("gt-nsgdm", WAN, compute, MB) == pytest.approx(
+        compute + 2 * one
+    )  # the second needs the norm of the first
+    assert pace("gt-hsgd", WAN, compute, MB) == pytest.approx(2 * compute + 2 * one)  # two gradients
+    assert pace("gt-hsgd", WAN, compute, MB, overlap=False) == pytest.approx(2 * compute + 2 * one)
     assert pace("dsgpa-f", WAN, compute, MB, overlap=False) == pytest.approx(compute + one)  # the plain kernel
 
 

@@ -19,42 +19,14 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-
-Gradient = Callable[[int, np.ndarray, int], np.ndarray]
-Transform = Callable[[np.ndarray], np.ndarray]
-Trajectory = list[np.ndarray]
+from tests.conformance.agent_by_agent import Gradient, Trajectory, Transform, gradients, neighbours, start
+from tests.conformance.reference_corrected import CORRECTED
 
 
 def powerball(g: np.ndarray, gamma: float) -> np.ndarray:
     """σ(g, γ) = sign(g) |g|^γ, elementwise; γ = 0 is the sign (and 0 stays 0)."""
     powered: np.ndarray = np.sign(g) * np.abs(g) ** gamma
     return powered
-
-
-def neighbours(A: np.ndarray, x: np.ndarray, i: int) -> np.ndarray:
-    """Row i of A x: Σ_j A_ij x_j over agent i itself and its neighbours."""
-    total = np.zeros(x.shape[1])
-    for j in range(len(x)):
-        if A[i, j] != 0:
-            total = total + A[i, j] * x[j]
-    return total
-
-
-def gradients(gradient: Gradient, x: np.ndarray, k: int, transform: Transform | None) -> np.ndarray:
-    """g(x): row i is agent i's (transformed) gradient at row i of x."""
-    g = np.zeros_like(x)
-    for i in range(len(x)):
-        g_i = np.array(gradient(i, x[i].copy(), k), dtype=np.float64)
-        g[i] = g_i if transform is None else transform(g_i)
-    return g
-
-
-def start(x0: np.ndarray) -> np.ndarray:
-    """x0 as a float64 n×p copy."""
-    x = np.array(x0, dtype=np.float64)
-    if x.ndim != 2:
-        raise ValueError(f"x0 must be n×p, got shape {x.shape}")
-    return x
 
 
 def dsgpa(
@@ -324,6 +296,77 @@ def powered_tracking(
     return iterates
 
 
+def sgp(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """Stochastic gradient push: x⁺ = P(x − ηg(z)), w⁺ = Pw, z = x/w, w_0 = 1; the iterates are z.
+
+    W is P: its columns sum to one, and W[i, j] is the part of j's message that i gets.
+    """
+    x = start(x0)
+    w = np.ones((len(x), 1))
+    z = x / w
+    iterates = [z.copy()]
+    for k in range(iterations):
+        g = gradients(gradient, z, k, transform)
+        half = np.zeros_like(x)
+        for i in range(len(x)):
+            half[i] = x[i] - eta * g[i]
+        x_next, w_next, z_next = np.zeros_like(x), np.zeros_like(w), np.zeros_like(z)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, half, i)
+            w_next[i] = neighbours(W, w, i)
+            z_next[i] = x_next[i] / w_next[i]
+        x, w, z = x_next, w_next, z_next
+        iterates.append(z.copy())
+    return iterates
+
+
+def push_diging(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """Push-DIGing: u⁺ = C(u − ηy), v⁺ = Cv, x⁺ = u⁺/v⁺, y⁺ = Cy + g(x⁺) − g(x); u_0 = x_0, v_0 = 1, y_0 = g_0.
+
+    W is C, whose columns sum to one. The gradient of iteration k+1 is computed after the messages of round k.
+    """
+    x = start(x0)
+    u, v = x.copy(), np.ones((len(x), 1))
+    g = gradients(gradient, x, 0, transform)
+    y = g.copy()
+    iterates = [x.copy()]
+    for k in range(iterations):
+        moved = np.zeros_like(u)
+        for i in range(len(x)):
+            moved[i] = u[i] - eta * y[i]
+        u_next, v_next = np.zeros_like(u), np.zeros_like(v)
+        x_next, Cy = np.zeros_like(x), np.zeros_like(y)
+        for i in range(len(x)):
+            u_next[i] = neighbours(W, moved, i)
+            v_next[i] = neighbours(W, v, i)
+            x_next[i] = u_next[i] / v_next[i]
+            Cy[i] = neighbours(W, y, i)
+        g_next = gradients(gradient, x_next, k + 1, transform)
+        for i in range(len(x)):
+            y[i] = Cy[i] + g_next[i] - g[i]
+        u, v, x, g = u_next, v_next, x_next, g_next
+        iterates.append(x.copy())
+    return iterates
+
+
 def d_asg(
     x0: np.ndarray,
     L: np.ndarray,
@@ -487,10 +530,13 @@ REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "d-sgt-2": d_sgt_2,
     "powered-tracking": powered_tracking,
     "d-asg": d_asg,
+    "sgp": sgp,
+    "push-diging": push_diging,
     "c-sgd": c_sgd,
     "gossip-sgd": partial(gossip, update=sgd_update),
     "gossip-adam": partial(gossip, update=adam_update, decay_on="gradient"),
     "gossip-adamw": partial(gossip, update=adam_update),
     "gossip-sgd-outer": partial(gossip, update=sgd_update, outer_lr=0.7, outer_momentum=0.9),
     "gossip-adamw-outer": partial(gossip, update=adam_update, outer_lr=0.7, outer_momentum=0.9),
+    **CORRECTED,
 }

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from peerdescent import testing
+from peerdescent import InputError, testing
 from peerdescent.algorithms import Algorithm
 
 Step = Generator[Any, Any, dict[str, Any]]
@@ -45,11 +45,10 @@ class Undeclared(Descent):
 
 
 @dataclass(frozen=True)
-class YieldsTwice(Descent):
+class Endless(Descent):
     def step(self, s: SimpleNamespace, net: Any, h: SimpleNamespace) -> Step:
-        g = yield s.x
-        g = yield s.x - g
-        return {"x": net.mix(s.x) - h.eta * g}
+        while True:
+            yield s.x
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class Apart(Descent):
     [
         (Unnamed(), testing.NAMES),
         (Undeclared(), testing.NAMES),
-        (YieldsTwice(), testing.NAMES),
+        (Endless(), testing.NAMES),
         (Infinite(), testing.FINITE),
         (Violating(), testing.INVARIANTS),
         (Random(), testing.REPEATS),
@@ -201,3 +200,34 @@ def test_weight_decay_must_be_declared_and_real() -> None:
         testing.check_algorithm(Decaying())
     with pytest.raises(AssertionError, match="must shrink in proportion"):
         testing.check_algorithm(Shifting())
+
+
+@dataclass(frozen=True)
+class Extragradient(Descent):
+    """x⁺ = Wx − ηg(W(x − ηg(x))): the second point needs the first gradient and a message."""
+
+    def step(self, s: SimpleNamespace, net: Any, h: SimpleNamespace) -> Step:
+        Wx = net.mix(s.x)
+        g = yield s.x
+        g = yield net.mix(s.x - h.eta * g)
+        return {"x": Wx - h.eta * g}
+
+
+@dataclass(frozen=True)
+class Uneven(Descent):
+    """Yields twice with tensors, once when it is recorded."""
+
+    def step(self, s: SimpleNamespace, net: Any, h: SimpleNamespace) -> Step:
+        g = yield s.x
+        if isinstance(g, torch.Tensor) and len(g) > 1:
+            g = yield s.x
+        return {"x": net.mix(s.x) - h.eta * g}
+
+
+def test_a_method_with_several_gradients_passes_every_check() -> None:
+    assert not testing.check_algorithm(Extragradient()).skipped
+
+
+def test_a_step_always_yields_equally_often() -> None:
+    with pytest.raises(InputError, match="the step of Uneven does not always yield equally often"):
+        testing.check_algorithm(Uneven())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.conformance import reference
+from tests.conformance import reference, reference_tracking
 
 import peerdescent
 from peerdescent import graphs, testing
@@ -35,7 +35,11 @@ GRAPHS = (
     "ba:7:2",
 )
 # Stable in both dual orders for every Laplacian here (ρ(L) ≤ 2): instability would magnify rounding.
+PUSHED = ("sgp", "push-diging")
+"""Also compared on directed graphs, see test_directed."""
 RATES = {"eta": 0.05, "alpha": 4.0, "beta": 3.0}
+SCLIP = {"eta": 0.5, "beta": 0.5, "phi": 2.0, "tau": 0.1}
+"""The defaults of SClip-EF."""
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +137,8 @@ def cases() -> dict[str, Case]:
         reference.c_sgd,
         {"eta": 0.07, "transform": clipped_root},
     )
+    for name in PUSHED:
+        table[name] = (partial(make, name, eta=0.07), reference.REFERENCES[name], {"eta": 0.07})
     momentum = {"eta": 0.05, "beta": 0.6}
     table["dm-sgd"] = (partial(DMSGD, **momentum), reference.dm_sgd, momentum)
     table["dm-sgd+powerball"] = (
@@ -140,6 +146,15 @@ def cases() -> dict[str, Case]:
         reference.dm_sgd,
         {**momentum, "transform": powered(0.5)},
     )
+    hybrid = {"eta": 0.05, "beta": 0.3}
+    table["gt-hsgd"] = (partial(make, "gt-hsgd", **hybrid), reference_tracking.gt_hsgd, hybrid)
+    table["gt-hsgd+powerball"] = (
+        partial(make, "gt-hsgd", powerball=0.7, **hybrid),
+        reference_tracking.gt_hsgd,
+        {**hybrid, "transform": powered(0.7)},
+    )
+    table["gt-nsgdm"] = (partial(make, "gt-nsgdm", **momentum), reference_tracking.gt_nsgdm, momentum)
+    table["sclip-ef"] = (partial(make, "sclip-ef"), reference_tracking.sclip_ef, SCLIP)
     table["d-asg"] = (partial(DASG, **momentum), reference.d_asg, momentum)
     table["d-asg-zero"] = (partial(DASG, previous="zero", **momentum), d_asg_from_zero, momentum)
     table["d-sgd-2"] = (
@@ -165,7 +180,19 @@ def cases() -> dict[str, Case]:
                 values,
             )
     table["d-sgd-2 by its defaults"] = (DSGD2, reference.d_sgd_2, {"a": 0.1, "b": 0.2, "epsilon": 1e-5})
-    return table
+    return table | corrected_cases(momentum)
+
+
+def corrected_cases(momentum: dict[str, float]) -> dict[str, Case]:
+    """The same for the methods of `reference_corrected`."""
+    moments = {"eta": 0.05, "beta1": 0.5, "beta2": 0.9, "beta3": 0.6}
+    values = {
+        **{name: {"eta": 0.07} for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
+        **dict.fromkeys(("edm", "momentum-tracking", "qg-dsgdm"), momentum),
+        "d-adam": moments,
+        "clipped-d-sgd": {"eta": 0.07, "tau": 0.5},
+    }
+    return {name: (partial(make, name, **own), reference.CORRECTED[name], own) for name, own in values.items()}
 
 
 def averaged_cases() -> dict[str, Case]:
@@ -226,13 +253,12 @@ def matrices(graph: graphs.Graph, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pairs() -> list[Any]:
-    """Every case on every graph; of the many variants of DSGPA and gossip each on some graphs, in turn."""
-    later = ("dsgpa-momentum", "dsgpa-f-pb-exact-momentum", "powered-tracking")  # all but some graphs
+    """Every case on every graph, a third of them in the quick tests; variants of DSGPA and gossip on some."""
     return [
-        pytest.param(name, spec, marks=[pytest.mark.e2e] * (name.startswith(later) and (i + j) % 4 > 0))
+        pytest.param(name, spec, marks=[pytest.mark.e2e] if (i + j) % 3 else [])
         for i, name in enumerate(CASES)
         for j, spec in enumerate(GRAPHS)
-        if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 1
+        if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 0
     ]
 
 
@@ -267,5 +293,5 @@ def test_equals_its_transcription(name: str, spec: str) -> None:
 
 
 def test_every_preset_has_a_transcription() -> None:
-    assert set(PRESETS) <= set(reference.REFERENCES)
+    assert set(PRESETS) <= {*reference.REFERENCES, *reference_tracking.REFERENCES}
     assert set(PRESETS) <= set(CASES)

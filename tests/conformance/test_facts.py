@@ -262,17 +262,21 @@ def test_d_sgd_1_with_exact_averaging_follows_c_sgd_in_the_mean_where_curvatures
 ONE_AGENT = {
     **{n: make(n, eta=0.07, gamma=1.0, epsilon=0.0, momentum=1.0) for n in PRESETS if n.startswith("dsgpa")},
     "powered-tracking": make("powered-tracking", eta=0.07, gamma=1.0),
-    **{name: make(name, eta=0.07) for name in ("d-sgd-1", "d2", "d-sgt-1", "d-sgt-2", "c-sgd")},
+    **{name: make(name, eta=0.07) for name in ("d-sgd-1", "d2", "d-sgt-1", "d-sgt-2", "c-sgd", "sgp", "push-diging")},
     "d-sgd-2": make("d-sgd-2", alpha=0.07),
     "dm-sgd": DMSGD(eta=0.07, beta=0.0),
     "d-asg": DASG(eta=0.07, beta=0.0),
+    "gt-hsgd": make("gt-hsgd", eta=0.07, beta=1.0),
     "gossip-sgd": make("gossip-sgd", eta=0.07),
+    **{name: make(name, eta=0.07) for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
+    "clipped-d-sgd": make("clipped-d-sgd", eta=0.07, tau=1e6),
+    **{name: make(name, eta=0.07, beta=0.0) for name in ("edm", "momentum-tracking", "qg-dsgdm")},
     "gossip-sgd-outer": make("gossip-sgd-outer", eta=0.07, outer_lr=1.0, outer_momentum=0.0),
 }
 
 
 @pytest.mark.parametrize("kernel", ["plain", "compiled"])
-@pytest.mark.parametrize("name", [name for name in PRESETS if "adam" not in name])
+@pytest.mark.parametrize("name", list(ONE_AGENT))
 def test_one_agent_is_plain_sgd(name: str, kernel: str) -> None:
     noise = stream(0, "noise").standard_normal((64, P))
     problem = heterogeneous(1, noise=0.5)
@@ -389,8 +393,21 @@ def test_where_the_powerball_settles_on_heterogeneous_data(
 SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
     **{"dm-sgd": 2, "d-sgd-1": 1, "d-sgd-2": 1, "d2": 1, "d-sgt-1": 2, "d-sgt-2": 2, "d-asg": 1, "c-sgd": 0},
+    **{"gt-hsgd": 2, "gt-nsgdm": 2, "sclip-ef": 1},
     "powered-tracking": 2,
     **{name: 1 for name in PRESETS if name.startswith("gossip")},
+    **{"sgp": 1, "push-diging": 2},
+    **{
+        "extra": 1,
+        "nids": 1,
+        "exact-diffusion": 1,
+        "edm": 1,
+        "aug-dgm": 2,
+        "momentum-tracking": 2,
+        "qg-dsgdm": 1,
+        "d-adam": 1,
+        "clipped-d-sgd": 1,
+    },
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conformance import reference_tracking
 
 
 def load_reference() -> ModuleType:
@@ -21,6 +22,7 @@ def load_reference() -> ModuleType:
 
 
 ref = load_reference()
+REFERENCES = {**ref.REFERENCES, **reference_tracking.REFERENCES}
 
 N, P, T = 5, 3, 25
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]
@@ -40,6 +42,11 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "d2": {"eta": 0.05},
     "d-sgt-1": {"eta": 0.05},
     "d-sgt-2": {"eta": 0.05},
+    "sgp": {"eta": 0.05},
+    "push-diging": {"eta": 0.05},
+    "gt-hsgd": {"eta": 0.05, "beta": 0.3},
+    "gt-nsgdm": {"eta": 0.05, "beta": 0.6},
+    "sclip-ef": {"eta": 0.3, "beta": 0.5, "phi": 2.0, "tau": 0.1},
     "powered-tracking": {"eta": 0.05, "gamma": 0.7},
     "d-asg": {"eta": 0.05, "beta": 0.6},
     "c-sgd": {"eta": 0.05},
@@ -48,6 +55,9 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "gossip-adamw": {"eta": 0.05, "weight_decay": 0.1},
     "gossip-sgd-outer": {"eta": 0.05, "period": 3},
     "gossip-adamw-outer": {"eta": 0.05, "period": 2},
+    **{name: {"eta": 0.05} for name in ("extra", "nids", "exact-diffusion", "aug-dgm", "d-adam")},
+    "clipped-d-sgd": {"eta": 0.05, "tau": 1.0},
+    **{name: {"eta": 0.05, "beta": 0.6} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
 }
 
 
@@ -95,10 +105,10 @@ def assert_same(a: list[np.ndarray], b: list[np.ndarray]) -> None:
     np.testing.assert_allclose(np.stack(a), np.stack(b), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", list(ref.REFERENCES))
+@pytest.mark.parametrize("name", list(REFERENCES))
 def test_shape_start_and_purity(name: str) -> None:
     x0, L0, W0 = X0.copy(), L.copy(), W.copy()
-    iterates = ref.REFERENCES[name](x0, L0, W0, noisy, T, **KEYWORDS[name])
+    iterates = REFERENCES[name](x0, L0, W0, noisy, T, **KEYWORDS[name])
     assert [x.shape for x in iterates] == [(N, P)] * (T + 1)
     first = np.tile(X0.mean(axis=0), (N, 1)) if name == "c-sgd" else X0
     np.testing.assert_array_equal(iterates[0], first)
@@ -107,11 +117,11 @@ def test_shape_start_and_purity(name: str) -> None:
     np.testing.assert_array_equal(W0, W)
     assert len({id(x) for x in iterates}) == T + 1
     assert all(x.dtype == np.float64 for x in iterates)
-    shorter = ref.REFERENCES[name](x0, L0, W0, noisy, 4, **KEYWORDS[name])
+    shorter = REFERENCES[name](x0, L0, W0, noisy, 4, **KEYWORDS[name])
     assert_same(shorter, iterates[:5])
 
 
-PLAIN_SGD = {
+PLAIN_SGD: dict[str, dict[str, Any]] = {
     "dsgpa-f": {},
     "dsgpa-t": {"epsilon": 0.0},
     "dsgpa-f-pb": {"gamma": 1.0},
@@ -123,10 +133,15 @@ PLAIN_SGD = {
     "d2": {},
     "d-sgt-1": {},
     "d-sgt-2": {},
+    "sgp": {},
+    "push-diging": {},
+    "gt-hsgd": {"beta": 1.0},
     "powered-tracking": {"gamma": 1.0},
     "d-asg": {"beta": 0.0},
     "c-sgd": {},
     "gossip-sgd": {"momentum": 0.0},
+    **{name: {} for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
+    **{name: {"beta": 0.0} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
     "gossip-sgd-outer": {"outer_lr": 1.0, "outer_momentum": 0.0},
 }
 
@@ -138,7 +153,7 @@ def test_one_agent_is_plain_sgd(name: str) -> None:
         x = x - 0.05 * stacked(x, k)
         expected.append(x)
     keywords = KEYWORDS[name] | PLAIN_SGD[name]
-    assert_same(ref.REFERENCES[name](X0[:1], np.zeros((1, 1)), np.ones((1, 1)), noisy, T, **keywords), expected)
+    assert_same(REFERENCES[name](X0[:1], np.zeros((1, 1)), np.ones((1, 1)), noisy, T, **keywords), expected)
 
 
 def test_averaging_after_the_step_on_the_complete_graph_is_c_sgd() -> None:
@@ -177,7 +192,7 @@ def test_d_sgd_1_on_the_complete_graph_follows_c_sgd_in_the_mean_only() -> None:
     ],
 )
 def test_mean_moves_by_the_mean_gradient(name: str, changed: dict[str, Any]) -> None:
-    iterates = ref.REFERENCES[name](X0, L, W, noisy, T, **(KEYWORDS[name] | changed))
+    iterates = REFERENCES[name](X0, L, W, noisy, T, **(KEYWORDS[name] | changed))
     for k in range(T):
         step = iterates[k].mean(axis=0) - iterates[k + 1].mean(axis=0)
         np.testing.assert_allclose(step, 0.05 * stacked(iterates[k], k).mean(axis=0), atol=1e-12)
@@ -274,12 +289,12 @@ def test_power_on_gradient_is_a_transform() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(set(ref.REFERENCES) - {"c-sgd"}))
+@pytest.mark.parametrize("name", sorted(set(REFERENCES) - {"c-sgd"}))
 def test_transform_acts_on_each_gradient(name: str) -> None:
     def tanh(i: int, x: np.ndarray, k: int) -> np.ndarray:
         return np.tanh(noisy(i, x, k))
 
-    method, keywords = ref.REFERENCES[name], KEYWORDS[name]
+    method, keywords = REFERENCES[name], KEYWORDS[name]
     assert_same(method(X0, L, W, noisy, T, transform=np.tanh, **keywords), method(X0, L, W, tanh, T, **keywords))
 
 
@@ -327,7 +342,7 @@ def test_gradient_tracking_eliminated(name: str, last: np.ndarray) -> None:
     for k in range(T - 1):
         change = stacked(x[k + 1], k + 1) - stacked(x[k], k)
         x.append(2 * W @ x[k + 1] - W @ W @ x[k] - eta * last @ change)
-    assert_same(ref.REFERENCES[name](X0, L, W, noisy, T, eta=eta), x)
+    assert_same(REFERENCES[name](X0, L, W, noisy, T, eta=eta), x)
 
 
 def test_dm_sgd_eliminated() -> None:
@@ -378,7 +393,7 @@ def test_d_sgd_2_schedules() -> None:
 @pytest.mark.parametrize("name", ["d-sgt-1", "d-sgt-2", "d2"])
 def test_corrected_methods_reach_the_optimum(name: str) -> None:
     assert np.linalg.eigvalsh(W).min() > -1 / 3
-    x = ref.REFERENCES[name](X0, L, W, exact, 1500, eta=0.1)[-1]
+    x = REFERENCES[name](X0, L, W, exact, 1500, eta=0.1)[-1]
     np.testing.assert_allclose(x, np.tile(OPTIMUM, (N, 1)), atol=1e-9)
 
 

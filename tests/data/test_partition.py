@@ -148,7 +148,7 @@ def test_a_single_agent_has_all_samples():
         ({"how": "dirichelet:0.5"}, r"did you mean 'dirichlet:A'\?"),
         (
             {"how": "zebra"},
-            r"^partition = 'zebra': expected 'iid', 'label' or 'dirichlet:A' with a number A > 0\.$",
+            r"^partition = 'zebra': expected 'iid', 'label', 'dirichlet:A' with a number A > 0, or 'by:KEY'.*\.$",
         ),
         ({"how": None}, r"^partition = None"),
         ({"how": "dirichlet"}, r"^partition = 'dirichlet': expected 'dirichlet:A' with a finite number A > 0"),

@@ -14,7 +14,7 @@ import pytest
 from tests.support import tiny_mnist
 from tests.support.tiny_mnist import CONTENT, IMAGES, LABELS, NAMES, TINY, cached, put
 
-from peerdescent.data import mnist_full, packages, sources
+from peerdescent.data import download, mnist_full, packages
 from peerdescent.data.datasets import MNIST
 from peerdescent.data.fetch import fetch, location
 from peerdescent.errors import InputError
@@ -149,8 +149,8 @@ def break_off(handler):
 )
 def test_a_bad_mirror_is_skipped(mirror, monkeypatch, answer, reason):
     if "no answer" in reason or "took more" in reason:  # only then is there something to wait for
-        monkeypatch.setattr(sources, "TIMEOUT", 0.3)
-        monkeypatch.setattr(sources, "PATIENCE", 0.4)
+        monkeypatch.setattr(download, "TIMEOUT", 0.3)
+        monkeypatch.setattr(download, "PATIENCE", 0.4)
     mirror.answers[f"/bad/{IMAGES}.gz"] = answer
     bad = mirror.address.replace("127.0.0.1", "localhost").removesuffix("/m") + "/bad"
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")

@@ -65,6 +65,7 @@ def test_workers_listen_on_the_loopback_interface_only(monkeypatch: pytest.Monke
     assert addresses <= {"0100007F", "00000000000000000000000001000000"}
 
 
+@pytest.mark.e2e
 @linux
 def test_variables_that_libraries_read_when_loaded_reach_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert worker_context().get_start_method() == "forkserver"
@@ -73,6 +74,7 @@ def test_variables_that_libraries_read_when_loaded_reach_workers(monkeypatch: py
     assert reports(count=2)[0]["threads"] == 1
 
 
+@pytest.mark.e2e
 def test_a_job_may_have_many_tensors() -> None:
     """More than a fork server takes file descriptors."""
     assert reports(tensors=300, count=2)[0]["tensors"] == 600

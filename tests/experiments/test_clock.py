@@ -38,6 +38,7 @@ def network(here: Path) -> str:
     return "net.toml"
 
 
+@pytest.mark.e2e
 def test_a_comparison_gets_a_clock_a_column_and_an_axis(peerdescent_: Command, here: Path, network: str) -> None:
     assert peerdescent_("compare", *SMALL, "-a", "d2", "-a", "c-sgd", "-a", "d-sgd-1", "--out", "a").code == 0
     before = (here / "a" / "d2" / "metrics.jsonl").read_bytes()

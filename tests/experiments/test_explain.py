@@ -58,7 +58,9 @@ def test_the_papers_settings_are_stable_up_to_a_known_eigenvalue(
         found = facts(monkeypatch, capsys, *flags, "--graph", graph)["stability"]
         assert found["up_to"] == pytest.approx(limit, abs=0.005)
         assert found["stable"] is (rho < limit)
-        said = re.fullmatch(r"stable if and only if ρ\(L\) < ([0-9.]+); here ρ\(L\) = ([0-9.]+)", found["condition"])
+        said = re.fullmatch(
+            r"stable if and only if ρ\(L\) < ([0-9.]+); here ρ\(L\) = ([0-9.]+) \(flat costs\)", found["condition"]
+        )
         assert said
         assert [float(number) for number in said.groups()] == pytest.approx([limit, rho], abs=0.005)
 
@@ -282,3 +284,74 @@ def test_what_theory_leaves_out_is_noted() -> None:
     noted = peerdescent.explain("quadratic", "ring:5", "d-sgd-1", weight_decay=0.1, clip_norm=1.0).notes
     assert noted == ["stability and Theorem 1 are judged without weight decay and clipping"]
     assert peerdescent.explain("quadratic", "ring:5", "d-sgd-1", ema=0.9).notes == []
+
+
+def test_the_consensus_step_says_what_is_proved_and_what_is_a_rule(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--problem", "quadratic", "--graph", "ring:10", "--compress", "topk:0.1")
+    found = facts(monkeypatch, capsys, *flags, "-a", "d-sgd-1")["compression"]
+    assert found["by_rule"] is True
+    assert found["consensus_step"] == 0.21
+    assert found["proved_below"] == pytest.approx(2 * (1 - 0.9**0.5) / ((1 + 0.9**0.5) * 4 / 3))  # small gain, δ = 1/10
+    assert found["measured"].startswith("a flat run of 500 rounds")  # beyond what is proved
+    given = facts(monkeypatch, capsys, *flags, "-a", "d-sgd-1", "--consensus-step", "0.03")["compression"]
+    assert (given["by_rule"], given["measured"]) == (False, "")
+    silent = facts(monkeypatch, capsys, *flags, "-a", "dsgpa-f")["compression"]
+    assert silent["proved_below"] is None
+    assert "no bound on c is known" in silent["theory"]
+    pairs = facts(monkeypatch, capsys, *flags[:3], "onepeer-exp:8", *flags[4:], "-a", "d-sgd-1")["compression"]
+    assert "own copy" in pairs["theory"]
+    assert call(monkeypatch, "explain", *flags, "-a", "d-sgd-1") == 0
+    assert "which is a heuristic" in " ".join(capsys.readouterr().out.split())
+    assert facts(monkeypatch, capsys, *flags[:4], "-a", "d-sgd-1")["compression"] is None
+
+
+def test_the_exact_variant_is_told_what_is_proved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    costs = Quadratic(A=np.linspace(0.5, 1, 5)[:, None], c=np.arange(5.0)[:, None])
+    values = theory.exact_parameters("ring:5", 0.5, 1.0, floor=0.01)
+    method = algorithms.make("dsgpa-f-pb-exact", gamma=0.7, **values)
+    found = peerdescent.explain(costs, "ring:5", method).exact
+    assert found is not None
+    assert found.holds is True
+    assert found.guaranteed == pytest.approx(0.01)
+    assert 0 < (found.expected or 0) < 0.01
+    assert str(found).startswith("its conditions hold: in the end the agents are within 0.01 of the optimum")
+    assert peerdescent.explain(costs, "ring:5", "d2").exact is None
+
+    def failing(problem: Any = costs, changed: Any = method, **settings: Any) -> list[str]:
+        facts = peerdescent.explain(problem, "ring:5", changed, **settings).exact
+        assert facts is not None
+        assert facts.holds is False
+        return facts.failing
+
+    noisy = Quadratic(A=np.ones((5, 1)), c=np.arange(5.0)[:, None], noise=1.0)
+    flat = Quadratic(A=np.zeros((5, 1)), c=np.arange(5.0)[:, None])
+    assert failing(noisy) == ["gradients are stochastic"]
+    assert peerdescent.explain(noisy, "ring:5", method, batch_size=0).exact.holds  # type: ignore[union-attr]
+    assert failing(flat) == ["some agent's costs are not strongly convex"]
+    assert failing(changed=algorithms.make("dsgpa-f-pb-exact", beta=0.1)) == ["αℓ = 5 is above β² = 0.01"]
+    assert failing(communication_period=2) == ["messages are not exchanged in every iteration"]
+    assert failing(delay=1, clip_norm=1.0) == [
+        "messages are late",
+        "the step is changed by weight decay, clipping or global averages",
+    ]
+    unknown = ("-a", "dsgpa-f-pb-exact", "--problem", "mnist-nn", "--graph", "ring:5", "--batch-size", "0")
+    assert call(monkeypatch, "explain", *unknown) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the curvatures μ and ℓ are not known here" in said
+    assert "where the costs are flat, the mean may drift" in said
+
+
+def test_what_theorem_1s_conditions_do_not_tell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = theory.theorem1_parameters(graphs.ring(4), 1000)
+    given = [f"--set={key}={values[key]!r}" for key in ("eta", "alpha", "beta")]
+    flags = ("-a", "dsgpa-f-pb", "--graph", "ring:4", "--iterations", "1000", "--set", "dual=jacobi", *given)
+    assert "false in general" in facts(monkeypatch, capsys, *flags)["theorem1"]["caveat"]
+    plain = facts(monkeypatch, capsys, *flags, "--set", "gamma=1")["theorem1"]
+    assert plain["holds"] is True
+    assert "its proof needs at least" in plain["caveat"]

@@ -69,7 +69,7 @@ def test_a_weighted_edge_list_of_three_lines_is_no_matrix(tmp_path):
         (np.array([[1j]]), "expected a square matrix of numbers"),
         (np.array([["a"]]), "expected a square matrix of numbers"),
         ([[0, 1], [1, 0]], "cannot make a graph from list"),
-        (np.array([[0, 1], [0.5, 0]]), r"not symmetric: entry \(0, 1\) is 1 and entry \(1, 0\) is 0.5"),
+        (np.array([[0, 1], [-0.5, 0]]), r"not symmetric: entry \(0, 1\) is 1 and entry \(1, 0\) is -0.5"),
         (np.array([[0, np.nan], [1, 0]]), "has nan in row 0, column 1: expected finite"),
         (np.array([[0, -1, 1], [-1, 0, 1], [1, 1, 0]]), "has -1 in row 0, column 1: the weight of an edge must be"),
         (np.array([[1, 1], [1, 0]]), "has 1 in row 0, column 0: an agent has no edge to itself"),
@@ -88,7 +88,7 @@ def test_wrong_matrices(matrix, words):
         ("0,1,0,1\n1,0,x,0\n", "line 2: expected finite numbers, found 'x'"),
         ("0,1,0,inf\n1,0,1,0\n", "line 1: expected finite numbers, found 'inf'"),
         ("0,1,0,1\n1,0,1,0\n", "is 2×4: expected a square matrix"),
-        ("0,1,0,1\n1,0,1,0\n0,1,0,1\n0,0,1,0\n", r"not symmetric: entry \(0, 3\) is 1 and entry \(3, 0\) is 0"),
+        ("0,1,0,-1\n1,0,1,0\n0,1,0,1\n0,0,1,0\n", r"not symmetric: entry \(0, 3\) is -1 and entry \(3, 0\) is 0"),
     ],
 )
 def test_wrong_files_are_named(tmp_path, text, words):

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from peerdescent import graphs
 from peerdescent.errors import InputError
 
-NAMES = sorted(set(graphs.TOPOLOGIES) - {"file", "edges", "rounds", "sequence", "subset", "matcha", "active-edges"})
+TEXTS = {"file", "edges", "rounds", "sequence", "subset", "matcha", "active-edges"}
+TEXTS |= {"directed-edges", "directed-rounds", "directed-file"}
+NAMES = sorted(set(graphs.TOPOLOGIES) - TEXTS)
 
 
 @st.composite

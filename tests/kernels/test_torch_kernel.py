@@ -46,6 +46,9 @@ def final_states(method: Algorithm, network: MemoryNetwork, agents: int = AGENTS
         for update in updates:
             point = update.begin(k)
             update.gradient.copy_(point - numbers("gradient", str(k), shape=(agents, COLUMNS)))
+            for _ in range(1, update.gradients_at(k)):
+                point = update.again(k)
+                update.gradient.copy_(point - numbers("gradient", str(k), shape=(agents, COLUMNS)))
             update.finish(k)
     return [update.state for update in updates]
 

@@ -43,6 +43,9 @@ SIMULATED: list[dict[str, Any]] = [
     {"inner": "gossip-adamw", "every": 2, "order": CTA},
     {"inner": "gossip-adamw", "every": 2, "outer": Outer(0.6, 0.8)},
     {"inner": "gossip-sgd", "every": 3, "order": CTA, "outer": Outer(0.6, 0.8)},
+    {"inner": "gossip-sgd", "compress": "qsgd:4", "seed": 1},
+    {"inner": "gossip-sgd", "every": 2, "order": CTA, "compress": "randk:0.3", "seed": 1, "consensus_step": 0.3},
+    {"inner": "gossip-adamw", "every": 3, "order": CTA, "outer": Outer(0.6, 0.8), "compress": "topk:0.2"},
 ]
 OTHERS: list[tuple[str, dict[str, Any]]] = [
     *(("on_the_network", options) for options in SIMULATED),
@@ -51,6 +54,8 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("saved", {"order": ATC, "outer": "nesterov"}),
     ("saved", {"order": CTA, "outer": "nesterov"}),
     ("saved", {"order": CTA, "outer": "none"}),
+    ("saved_compressed", {"order": ATC, "graph": "path:3"}),
+    ("saved_compressed", {"order": CTA, "graph": "matching:3"}),
     ("joined", {}),
     ("scaled", {}),
     ("changed", {}),
@@ -144,6 +149,8 @@ def test_gossip_equals_the_simulator_on_the_same_minibatches(options: dict[str, 
         gradients="loop",
         communication_period=options.get("every", 1),
         message_dtype=options.get("message_dtype", "same"),
+        compress=options.get("compress", "none"),
+        consensus_step=options.get("consensus_step"),
     )
     found = rows(results("on_the_network", **options))
     rounding = 2e-3 if "message_dtype" in options else 2e-6  # a number may fall on either side of a rounding to bf16
@@ -206,6 +213,13 @@ def test_muon_for_matrices_and_adamw_for_the_rest() -> None:
 def test_a_saved_run_continues_bitwise(order: str, outer: str) -> None:
     for result in results("saved", order=order, outer=outer):
         assert result["whole"] == result["continued"]
+
+
+@pytest.mark.parametrize(("order", "graph"), [(ATC, "path:3"), (CTA, "matching:3")])
+def test_copies_are_saved(order: str, graph: str) -> None:
+    for result in results("saved_compressed", order=order, graph=graph):
+        assert result["whole"] == result["continued"]
+        assert result["sentence"].startswith("the state to load is of another optimizer")
 
 
 def test_only_trainable_parameters_travel() -> None:
@@ -357,6 +371,12 @@ def test_replaced_values_are_used_and_another_dtype_is_refused() -> None:
         (lambda p: Gossip(torch.optim.SGD(p, lr=0.1), "ring:1", order="both"), "adapt-then-combine, combine"),
         (lambda p: Gossip(torch.optim.SGD(p, lr=0.1), "ring:1", outer=0.7), "Outer"),
         (lambda p: Gossip(torch.optim.SGD(p, lr=0.1), "ring:1", message_dtype="int4"), "same, bf16"),
+        (lambda p: Gossip(torch.optim.SGD(p, lr=0.1), "ring:1", compress="topk:2"), "a share of the entries"),
+        (
+            lambda p: Gossip(torch.optim.SGD(p, lr=0.1), "ring:1", compress="sign", message_dtype="bf16"),
+            "both decide how messages",
+        ),
+        (lambda p: Gossip(torch.optim.SGD(p, lr=0.1), "ring:1", seed=-1), "seed"),
         (lambda p: Gossip(torch.optim.LBFGS(p), "ring:1"), "LBFGS evaluates the loss several times"),
         (lambda p: Gossip(p, "ring:1"), "inner is"),
         (lambda p: Gossip(DSGD1(p, "ring:1"), "ring:1"), "inner is"),

@@ -18,7 +18,7 @@ from tests.support.optim_scenarios import AGENTS, ALPHA, BAD_STEP, BETA, COLUMNS
 from peerdescent.distributed.launcher import workers
 from peerdescent.optim.call_log import CallLog, disagreement
 
-pytestmark = pytest.mark.xdist_group("optim")
+pytestmark = [pytest.mark.xdist_group("optim"), pytest.mark.e2e]
 NEIGHBOURS = {0: [1], 1: [0, 2], 2: [1]}
 WEIGHT = 1 / 3
 """Metropolis: 1/(1 + the larger degree), and every edge of the path of three agents ends at agent 1."""

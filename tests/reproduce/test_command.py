@@ -19,6 +19,7 @@ def reproduce(monkeypatch: pytest.MonkeyPatch, *flags: str) -> int:
     return int(end.value.code or 0)
 
 
+@pytest.mark.e2e
 def test_a_reproduction_leaves_a_report_tables_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ("nn", "--seeds", "1", "--budget", "0.0002", "--jobs", "2", "--quiet", "--out", str(tmp_path))
     assert reproduce(monkeypatch, *flags) == 0

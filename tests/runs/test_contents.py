@@ -167,6 +167,7 @@ def test_an_impossible_folder_is_one_sentence(name: str, flag: list[str], peerde
     assert name in said.sentences[0]
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("part", ["000000000002/manifest.json", "000000000002.safetensors"])
 def test_nothing_is_removed_if_a_part_of_a_checkpoint_is_a_folder(part: str, here: Path, peerdescent_: Command) -> None:
     flags = shlex.split("run --problem quadratic --graph ring:4 -a d2 --iterations 4 -q --out a")

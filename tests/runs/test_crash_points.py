@@ -12,7 +12,7 @@ import pytest
 from tests.support.commands import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-STRIDE = 45
+STRIDE = 90
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are looked up in /proc")

@@ -5,6 +5,7 @@ Agent i minimizes ½‖A − C_i(k)‖² + ½‖b − c_i(k)‖² with targets t
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from collections.abc import Callable
@@ -150,6 +151,38 @@ def saved(rank: int, order: str, outer: str) -> dict[str, Any]:
         step(second, [opt], rank, k)
     opt.wait()
     return {"whole": whole.values(), "continued": second.values()}
+
+
+def saved_compressed(rank: int, order: str, graph: str) -> dict[str, Any]:
+    """The same with compressed messages, saved while one may be in flight; and the state of one without them."""
+
+    def make(**options: Any) -> tuple[Model, Gossip]:
+        model = Model(rank)
+        return model, Gossip(INNER["adamw"](model), graph, order=order, **options)
+
+    chosen: dict[str, Any] = {"compress": "qsgd:3", "consensus_step": 0.5, "seed": 4}
+    whole, opt = make(**chosen)
+    for k in range(STEPS):
+        step(whole, [opt], rank, k)
+    opt.wait()
+    first, opt = make(**chosen)
+    for k in range(5):
+        step(first, [opt], rank, k)
+    kept = copy.deepcopy({"model": first.state_dict(), "opt": opt.state_dict()})
+    opt.wait()
+    second, opt = make(**chosen)
+    second.load_state_dict(kept["model"])
+    opt.load_state_dict(kept["opt"])
+    for k in range(5, STEPS):
+        step(second, [opt], rank, k)
+    opt.wait()
+    _, other = make()
+    try:
+        other.load_state_dict(kept["opt"])
+    except PeerdescentError as error:
+        sentence = str(error)
+    other.wait()
+    return {"whole": whole.values(), "continued": second.values(), "sentence": sentence}
 
 
 def joined(rank: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from tests.support.process_runs import network
 from torch import nn
 
 from peerdescent import algorithms, optim
-from peerdescent.algorithms import PRESETS
 from peerdescent.data import Minibatches
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.problems.supervised import Supervised
+from peerdescent.tracing.recording import gradients_wanted
 
 AGENTS, STEPS, BATCH, SEED = 4, 12, 4, 1
 GRAPH = "path:4"
@@ -37,8 +38,17 @@ class Loop:
         inputs, targets = self.problem.shard(self.agent)
         return nn.functional.mse_loss(self.model(inputs[rows]), targets[rows])
 
+    def closure(self, k: int) -> float:
+        self.opt.zero_grad()
+        loss = self.loss(k)
+        loss.backward()
+        return float(loss)
+
     def run(self, first: int, last: int) -> None:
         for k in range(first, last):
+            if gradients_wanted(self.opt.algorithm) > 1:
+                self.opt.step(partial(self.closure, k))
+                continue
             self.opt.zero_grad()
             self.loss(k).backward()
             self.opt.step()
@@ -59,8 +69,8 @@ def collected(group: ProcessGroup, rows: dict[str, torch.Tensor]) -> dict[str, t
     return found
 
 
-def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
-    """Every preset as an optimizer, with both kernels, with a schedule of periods, and with global averages."""
+def every_method(group: ProcessGroup, names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Presets as optimizers, with both kernels, with a schedule of periods, and with global averages."""
     rows = {}
     variants: dict[str, dict[str, Any]] = {
         "loop": {},
@@ -70,7 +80,7 @@ def every_method(group: ProcessGroup) -> dict[str, torch.Tensor]:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in PRESETS:
+        for name in names:
             for variant, options in variants.items():
                 loop = Loop(
                     group.rank,
@@ -128,11 +138,12 @@ def saved(group: ProcessGroup, folder: Path, name: str) -> dict[str, torch.Tenso
     return collected(group, {"whole": whole.x(), "continued": second.x()})
 
 
-def compressed(group: ProcessGroup, folder: Path, name: str, compress: str) -> dict[str, torch.Tensor]:
+def compressed(group: ProcessGroup, folder: Path, name: str, compress: str, graph: str) -> dict[str, torch.Tensor]:
     """Compressed messages: an uninterrupted run, one that is saved and continued, and the bytes sent."""
 
     def make(parameters: Any) -> optim.Decentralized:
-        return optim.Decentralized(parameters, GRAPH, algorithms.make(name), compress=compress, consensus_step=0.3)
+        chosen: dict[str, Any] = {"compress": compress, "consensus_step": 0.3, "seed": SEED}
+        return optim.Decentralized(parameters, graph, algorithms.make(name), **chosen)
 
     whole = Loop(group.rank, make)
     whole.run(0, STEPS)

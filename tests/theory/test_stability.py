@@ -18,6 +18,7 @@ from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Quadratic
 from peerdescent.transforms import Clip, Powerball, Sign
+from support.chosen_methods import LINEAR
 
 pytestmark = pytest.mark.filterwarnings("ignore:ηβ²")
 
@@ -151,7 +152,7 @@ def diverges(method: algorithms.Algorithm, graph: graphs.Graph, laplacian: str) 
 
 @settings(max_examples=20, deadline=None)
 @given(
-    name=st.sampled_from([name for name in algorithms.PRESETS if name != "c-sgd" and "adam" not in name]),
+    name=st.sampled_from([name for name in LINEAR if name != "c-sgd"]),
     spec=st.sampled_from(["path:4", "star:6", "ring:5", "complete:4", "er:8:0.4:seed=3", "regular:6:3"]),
     factor=st.floats(0.05, 20),
     laplacian=st.sampled_from(["unit", "metropolis"]),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from peerdescent import InputError, algorithms, graphs, theory, train
 from peerdescent.problems import Quadratic
+from peerdescent.theory.theorem1 import kappa2_bound
 from peerdescent.transforms import power
 
 
@@ -128,3 +129,51 @@ def test_lemma_1_as_printed_holds_for_gradients_that_are_long_enough(g: list[flo
     for factor in (1.0, 2.0, 100.0):
         norm = float(np.sum(np.abs(factor * entries) ** (1 + gamma)) ** (1 / (1 + gamma)))
         assert float(np.sum(power(factor * entries, gamma) ** 2)) <= norm**2 * (1 + 1e-9)
+
+
+ENDS = {"rho2": st.floats(1e-3, 50), "ratio": st.floats(1, 1000), "spread": st.floats(1.001, 100)}
+
+
+@given(**ENDS)
+def test_theorem_1s_parameters_are_stable_in_both_dual_orders_for_every_spectrum(
+    rho2: float, ratio: float, spread: float
+) -> None:
+    rho, kappa1 = rho2 * ratio, spread * (1 / rho2 + 1)
+    kappa2 = kappa2_bound(kappa1, rho, rho2)
+    assert kappa2 < 1 / (2 * kappa1 * rho)
+    assert kappa2 <= 1 / (4 * (1 + math.sqrt(1.5)))  # so that the 1/5 never binds
+    for lam in (rho2, rho):  # a = κ₁κ₂λ, b = κ₂²λ
+        a, b = kappa1 * kappa2 * lam, kappa2**2 * lam
+        assert b < a
+        assert 2 * a + b < 4
+        assert b / a**2 == pytest.approx(1 / (kappa1**2 * lam))
+        assert b / a**2 < 1 / 4
+        slow = (a - math.sqrt(a * a - 4 * b)) / 2  # 1 − the slow root
+        assert kappa2 / kappa1 * (1 - 1e-6) <= slow <= 2 * kappa2 / kappa1
+
+
+def test_the_fastest_of_theorem_1s_parameters_are_slow_too() -> None:
+    values = np.linalg.eigvalsh(graphs.authors10().laplacian("unit").toarray())
+
+    def tenfold(scale: float) -> float:
+        rho, rho2 = scale * values[-1], scale * values[1]
+        kappas = (1 / rho2 + 1) * np.geomspace(1.01, 10, 2000)
+        return math.log(10) * min(k / (0.99 * kappa2_bound(float(k), rho, rho2)) for k in kappas)
+
+    assert tenfold(1.0) == pytest.approx(285_000, rel=0.02)
+    assert min(tenfold(s) for s in np.geomspace(0.01, 10, 40)) == pytest.approx(142_000, rel=0.03)
+
+
+def test_theorem_1s_proof_needs_more_than_its_conditions() -> None:
+    values = theory.theorem1_parameters("authors10", 30_000, "unit")
+    rho2 = float(np.linalg.eigvalsh(graphs.authors10().laplacian("unit").toarray())[1])
+    needed = theory.theorem1_proof_iterations(values["kappa1"], values["kappa2"], rho2, 10)
+    assert needed == pytest.approx(4.9e11, rel=0.02)
+    beta = values["kappa2"] * math.sqrt(needed / 10)
+    kappa3 = 1 / rho2 + values["kappa1"] + 1
+    assert beta == pytest.approx(kappa3)  # b₁ = ½(2β − κ₃)η − (5/2)β²η² ≥ ½(κ₂ − 5κ₂²) with ηβ = κ₂
+    for factor in (0.99, 1.01):
+        k2, b = values["kappa2"], factor * beta
+        assert (0.5 * (2 * b - kappa3) * k2 / b >= 0.5 * k2) == (factor > 1)
+    with pytest.raises(InputError, match="above 0"):
+        theory.theorem1_proof_iterations(1.0, 0.0, 1.0, 10)

@@ -217,10 +217,17 @@ class NoYield(Algorithm):
 
 
 @dataclass(frozen=True)
-class TwoYields(Algorithm):
+class Endless(Algorithm):
     def step(self, s: Any, net: Any, h: Any) -> Any:
-        yield s.x
+        while True:
+            yield s.x
+
+
+@dataclass(frozen=True)
+class NoSecondPoint(Algorithm):
+    def step(self, s: Any, net: Any, h: Any) -> Any:
         g = yield s.x
+        yield
         return {"x": s.x - g}
 
 
@@ -286,8 +293,9 @@ class NoStep(Algorithm):
 
 OWN: list[tuple[type[Algorithm], tuple[str, ...]]] = [
     (NoReturn, ("step of NoReturn returns None", "returns its new state")),
-    (NoYield, ("step of NoYield is no generator", "yields once")),
-    (TwoYields, ("step of TwoYields yields twice",)),
+    (NoYield, ("step of NoYield is no generator", "yields each point")),
+    (Endless, ("step of Endless yields more than 100 times",)),
+    (NoSecondPoint, ("step of NoSecondPoint yields None",)),
     (NoState, ("step of NoState returns",)),
     (OtherName, ("declares ['x'] and returns ['y']",)),
     (NoPoint, ("yields None",)),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.support.chosen_methods import EVERY_METHOD
 
 from peerdescent import algorithms, graphs, load, train
 from peerdescent.errors import InputError
@@ -112,7 +113,7 @@ def test_averages_and_a_schedule_of_periods_agent_by_agent(name: str, kernel: st
     assert [row["bytes_sent"] for row in result.metrics] == sent
 
 
-@pytest.mark.parametrize("name", algorithms.PRESETS)
+@pytest.mark.parametrize("name", EVERY_METHOD)
 def test_all_agents_hold_the_mean_and_invariants_stay(name: str) -> None:
     settings: dict[str, Any] = {"communication_period": 2, "average_every": 3, "eval_every": 1, "ema": 0.9}
     result = train(PROBLEM, "ring:5", algorithms.make(name), iterations=9, dtype="float64", **settings)

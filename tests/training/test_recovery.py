@@ -141,6 +141,7 @@ def test_a_process_that_dies_at_the_end_ends_no_other(moment: str, lost: tuple[i
     assert (second.processes, second.lost, len(second.x)) == (2, (), 4)
 
 
+@pytest.mark.e2e
 def test_an_unresponsive_process_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process is like one whose host is cut off: its connections stay open."""
     monkeypatch.setenv("PEERDESCENT_HEARTBEAT_SECONDS", "3")
@@ -182,6 +183,7 @@ def test_a_loss_stops_the_run_with_a_sentence(tmp_path: Path, monkeypatch: pytes
     assert torch.equal(run_network(out=tmp_path / "a", resume=True).x, run_network().x)
 
 
+@pytest.mark.e2e
 def test_a_straggler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat_server, "STRAGGLER_AFTER", 0.5)
     with pytest.warns(UserWarning, match=r"waiting for agents 2, 3 on \S+ \(process 1\) for \d+ s"):

@@ -96,7 +96,9 @@ def test_killed_at_random_moments(peerdescent_: Command, here: Path) -> None:
     assert json.loads((here / "d" / "summary.json").read_text())["diverged"] is False
 
 
-@pytest.mark.parametrize("method", ["dsgpa-f-pb", "dm-sgd", "d2", "d-sgt-1", "d-sgt-2", "d-asg", "d-sgd-2", "c-sgd"])
+@pytest.mark.parametrize(
+    "method", ["dsgpa-f-pb", "dm-sgd", "d2", "d-sgt-1", "d-sgt-2", "gt-hsgd", "d-asg", "d-sgd-2", "c-sgd"]
+)
 @pytest.mark.parametrize("moment", [5, 30, 95])
 def test_every_kind_of_method_goes_on(method: str, moment: int, tmp_path: Path) -> None:
     whole = short(tmp_path / "whole", method=method)

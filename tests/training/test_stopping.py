@@ -43,7 +43,7 @@ def summary(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "summary.json").read_text())
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.e2e)])
 def test_stopped_and_resumed_it_is_the_undisturbed_run(workers: int, tmp_path: Path) -> None:
     undisturbed, handler = run(tmp_path / "a"), signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match=r"stopped at iteration \d+; resume=True continues"):

@@ -105,6 +105,7 @@ def test_unstable_settings_never_run(peerdescent_: Command, here: Path) -> None:
     assert result["better"]
 
 
+@pytest.mark.e2e
 def test_the_tuned_experiment_can_be_compared(tuned: Path, peerdescent_: Command, here: Path) -> None:
     assert peerdescent_("compare", tuned / "tuned.toml", "--seed", 7, "--out", "again", "--quiet").code == 0
     for name, result in results(tuned)["results"].items():
@@ -129,6 +130,7 @@ def test_all_files_are_consistent(tuned: Path) -> None:
     assert {path.name for path in (tuned / "figures").iterdir()} == {"tuned.png", "tuned.pdf"}
 
 
+@pytest.mark.e2e
 def test_the_output_fits_a_narrow_terminal(peerdescent_: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     flags = SMALL.removesuffix(" --quiet")
@@ -140,6 +142,7 @@ def test_the_output_fits_a_narrow_terminal(peerdescent_: Command, here: Path, mo
     assert max(map(len, done.out.splitlines())) <= 80
 
 
+@pytest.mark.e2e
 def test_accuracy_can_be_the_metric(peerdescent_: Command, here: Path) -> None:
     flags = "--problem logistic-nonconvex --set problem.samples=200 --graph ring:4 --iterations 60 --jobs 1"
     more = "-a d-sgd-1 --set eta=1e-5 --metric accuracy --trials 6 --seeds 1 --out t --json"
@@ -190,6 +193,7 @@ def test_if_every_trial_diverges_the_report_states_it(peerdescent_: Command, her
     assert "every trial diverged" in (here / "t" / "README.md").read_text()
 
 
+@pytest.mark.e2e
 def test_custom_methods_are_tuned_in_workers_too(peerdescent_: Command, here: Path) -> None:
     example = Path(__file__).parents[2] / "examples" / "new_method.py"
     name = "d-sgd-ema"

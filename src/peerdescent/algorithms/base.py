@@ -32,7 +32,7 @@ def as_algorithm(value: object) -> Algorithm:
 
 
 class Network(Protocol):
-    """What a step may ask of the graph; each call but the last sends one vector over every edge."""
+    """What a step may ask of the graph; L, W and I−W send one vector over every edge."""
 
     def laplacian(self, a: Any) -> Any:
         """L·a."""
@@ -44,6 +44,14 @@ class Network(Protocol):
 
     def disagreement(self, a: Any) -> Any:
         """(I−W)·a: the same message as `mix`, without the rounding of a difference of large numbers."""
+        ...
+
+    def debias(self, a: Any) -> Any:
+        """a/w with the agents' push-sum weights w before the exchange; a itself on undirected graphs, where w = 1."""
+        ...
+
+    def bias(self, a: Any) -> Any:
+        """w⁺·a with the weights after the exchange."""
         ...
 
     def mean(self, a: Any) -> Any:
@@ -73,6 +81,8 @@ class Algorithm:
     """The fields that are numbers or schedules."""
     momenta: ClassVar[tuple[str, ...]] = ()
     """The rates that are momenta, in [0, 1), where 1 − β is what matters."""
+    shares: ClassVar[tuple[str, ...]] = ()
+    """The rates that are shares, above 0 and at most 1, of what is new."""
     times_eta: ClassVar[tuple[str, ...]] = ()
     """The rates that act only as products with eta: those products decide stability."""
     common_start: ClassVar[bool] = False
@@ -81,8 +91,17 @@ class Algorithm:
     """Whether the step corrects local gradients, and passes the corrected direction through `corrected`."""
     decays: ClassVar[bool] = False
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
+    directed: ClassVar[bool] = False
+    """Whether it works on directed graphs, where P is column-stochastic and agents have push-sum weights."""
     not_compressible: ClassVar[str] = ""
     """Why its messages must not be compressed (`compress`), in words; empty if they may be."""
+    bias: ClassVar[str | None] = None
+    """Why it ends away from the optimum on heterogeneous data, with a constant step size and exact gradients, in words;
+    empty if it does not. Its card shows this and `use`: every registered method of this library says both."""
+    use: ClassVar[str] = ""
+    """When to choose it, in a sentence."""
+    needs: ClassVar[str] = ""
+    """What it needs of L or W, in words, if that is more than a symmetric matrix whose rows sum to 0 or 1."""
 
     def __post_init__(self) -> None:
         if not callable(self.transform) or isinstance(self.transform, type):
@@ -119,7 +138,9 @@ class Algorithm:
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """One iteration: yields the point where the gradient is wanted, receives it, returns the new state.
 
-        Messages requested before the `yield` travel while the gradient is computed. The step is pure
+        A step may yield several points, always equally many: all gradients of an iteration are on the same samples.
+
+        Messages requested before a `yield` travel while the gradient is computed. The step is pure
         arithmetic without branches on values, so that it can be recorded and fused.
 
         Args:
@@ -154,6 +175,10 @@ class Algorithm:
     def corrected(self, d: Any) -> Any:
         """The corrected direction as it moves x: transformed, if the transform is to act after the correction."""
         return d if self._after == Transform() else self._after(d)
+
+    def descended(self, x: Any, g: Any, v: Any, eta: Any) -> Any:
+        """x − ηg − v, where the correction v has the factor η in it; with a transform after it x − ησ(g + v/η)."""
+        return x - eta * g - v if self._after == Transform() else x - eta * self.corrected(g + v / eta)
 
     def gradient_transform(self) -> Transform:
         """What acts on local gradients before any correction, which decides the bias on heterogeneous data."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 from peerdescent.algorithms.base import Algorithm, Network, Start, Step
 from peerdescent.schedules import Rate
-from peerdescent.transforms import Transform
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class D2(Algorithm):
     The code uses the equivalent form φ = x − ηg − v, x⁺ = φ − (I−W)φ, v⁺ = v + (I−W)φ, v₀ = 0. The printed form
     integrates every rounding error twice: in single precision its mean drifts away from SGD's within 10⁴
     iterations. It needs λmin(W) > −1/3; otherwise (I+W)/2 is used, and a note says so. One vector is sent per edge
-    and iteration. A transform after the correction acts on g + v/η: φ = x − ησ(g + v/η). Also known as exact
-    diffusion. Reference: Tang et al. 2018.
+    and iteration. With (I+W)/2 it is exact diffusion. A transform after the correction acts on g + v/η.
+    Reference: Tang et al. 2018.
 
     >>> D2().mixing(-0.5)
     'lazy'
@@ -35,6 +34,9 @@ class D2(Algorithm):
         "its message x − ηg − v is no iterate: x and v share every exchange in full, so that errors of compression "
         "swing between them with little damping, and sparse messages diverge with every consensus step"
     )
+    bias: ClassVar[str | None] = ""
+    use: ClassVar[str] = "Heterogeneous data on a graph that stays, with one vector per edge: try it first."
+    needs: ClassVar[str] = "λmin(W) > −1/3; otherwise, and on graphs over time, (I+W)/2 is used"
 
     def memory(self) -> Mapping[str, Start]:
         """The correction v = x₋ − ηg₋ − x, initially zero."""
@@ -47,7 +49,7 @@ class D2(Algorithm):
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
         g = yield s.x
-        phi = s.x - h.eta * g - s.v if self._after == Transform() else s.x - h.eta * self.corrected(g + s.v / h.eta)
+        phi = self.descended(s.x, g, s.v, h.eta)
         disagreement = net.disagreement(phi)
         return {"x": phi - disagreement, "v": s.v + disagreement}
 

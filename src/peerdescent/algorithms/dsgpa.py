@@ -12,7 +12,7 @@ from peerdescent._util.validation import described
 from peerdescent.algorithms.base import Algorithm, Network, Start, Step
 from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
-from peerdescent.transforms import Powerball, Transform, check_gamma, power
+from peerdescent.transforms import Powerball, Transform, chained, check_gamma, power
 
 TINY = 1e-300
 """Below it there is only zero."""
@@ -26,8 +26,8 @@ class DSGPA(Algorithm):
         x^+ = x - η(α Lx + β v + σ(g, γ)), \qquad v^+ = v + ηβ Lx, \qquad v_0 = 0
 
     With `power_on="direction"` the power applies to the whole local direction, x⁺ = x − η(αLx + σ(βv + g, γ)), which
-    vanishes at the solution: no bias on heterogeneous data, without noise and under symmetric noise. Skewed noise
-    biases every power, because E σ(noise) ≠ 0. `momentum` = θ < 1 averages what the power applies to,
+    vanishes at the solution: with exact gradients or symmetric noise there is no bias on heterogeneous data. Skewed
+    noise biases every power, because E σ(noise) ≠ 0. `momentum` = θ < 1 averages what the power applies to,
     m⁺ = (1−θ)m + θ(βv + g), x⁺ = x − η(αLx + σ(m⁺, γ)), m₀ = 0, which makes the noise under the power smaller and more
     symmetric. It delays the dual too: for flat costs and dual first, ηβ²(1−θ) < θα keeps every graph with small
     eigenvalues stable. One vector is sent per edge and iteration.
@@ -79,9 +79,22 @@ class DSGPA(Algorithm):
             warnings.warn(
                 f"ηβ² = {h.eta * (h.beta * h.beta):g} is not below α = {h.alpha:g}: in the printed (jacobi) order this "
                 f"{'oscillates' if flattened else 'diverges'} on every connected graph unless the costs are curved "
-                'enough (ηβ² < α + h/λ); dual="gauss-seidel" is stable for moderate Laplacians.',
+                "enough (f_i = h‖x − c_i‖²/2 with ηβ² < α + h/λ for every λ > 0 of L); "
+                'dual="gauss-seidel" is stable for moderate Laplacians.',
                 stacklevel=3,
             )
+
+    @property
+    def bias(self) -> str:  # type: ignore[override]
+        """A power on local gradients is biased, whatever corrects it afterwards."""
+        powered = self.gamma < 1 and self.power_on == "gradient"
+        return "the powered gradients balance, Σσ(∇f_i, γ) = 0, not the gradients" if powered else ""
+
+    @property
+    def use(self) -> str:  # type: ignore[override]
+        """Not for heterogeneous data if the power biases it."""
+        data = "Nearly IID" if self.bias else "Heterogeneous"
+        return f"{data} data with one vector per edge, which travels while the gradient is computed."
 
     @property
     def dual_too_strong(self) -> bool:
@@ -133,8 +146,8 @@ class DSGPA(Algorithm):
             warnings.simplefilter("ignore")  # those of construction
             own = Powerball(self.gamma)
         if self.nominal()["beta"] == 0:  # the direction is the gradient
-            return super().gradient_transform().then(self._after).then(own)
-        return super().gradient_transform().then(own if self.power_on == "gradient" else Transform())
+            return chained(chained(super().gradient_transform(), self._after), own)
+        return chained(super().gradient_transform(), own if self.power_on == "gradient" else Transform())
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The dual variables sum to zero, because the columns of L do."""

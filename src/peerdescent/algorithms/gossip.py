@@ -27,6 +27,7 @@ class _Gossip(Algorithm):
 
     order: Literal["adapt-then-combine", "combine-then-adapt"] = field(default="adapt-then-combine", kw_only=True)
     weight_decay: float = field(default=0.0, kw_only=True)
+    bias: ClassVar[str | None] = "as D-SGD: nothing corrects the local gradients"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,7 +61,7 @@ class GossipSGD(_Gossip):
     .. math:: m^+ = μm + g(x) + λx, \qquad x^+ = W(x - ηm^+), \qquad m_0 = 0
 
     or x⁺ = Wx − ηm⁺ with `order="combine-then-adapt"`. The momentum μ stays local; λ is the weight decay. One vector
-    is sent per edge and exchange. It is torch.optim.SGD inside `peerdescent.optim.Gossip`.
+    is sent per edge and exchange. It is torch.optim.SGD inside `peerdescent.optim.Gossip`. Reference: Lian et al. 2017.
 
     >>> GossipSGD(eta=0.1).parameters()
     {'order': 'adapt-then-combine', 'weight_decay': 0.0, 'eta': 0.1, 'momentum': 0.0}
@@ -70,6 +71,7 @@ class GossipSGD(_Gossip):
     momentum: Rate = 0.0
     rates: ClassVar[tuple[str, ...]] = ("eta", "momentum")
     momenta: ClassVar[tuple[str, ...]] = ("momentum",)
+    use: ClassVar[str] = "As `d-sgd-1` with local momentum, often with a long communication period."
 
     def memory(self) -> Mapping[str, Start]:
         """The momentum m, initially zero."""
@@ -106,6 +108,8 @@ class GossipAdam(_Gossip):
     decay_on: Literal["gradient", "weights"] = "weights"
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta1", "beta2")
     momenta: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
+    bias: ClassVar[str | None] = "as D-SGD, and each agent scales its gradient by moments of its own"
+    use: ClassVar[str] = "Models that need Adam, such as transformers, on nearly IID data."
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,7 +189,7 @@ class OuterSGD(_Outer, GossipSGD):
 
     .. math:: Δ = a - (x - ηm^+), \qquad M^+ = μM + Δ, \qquad x^+ = a^+ = W(a - η_o(Δ + μM^+))
 
-    in iterations that exchange, with the anchor a₀ = x₀ and M₀ = 0.
+    in iterations that exchange, with the anchor a₀ = x₀ and M₀ = 0. Reference: Douillard et al. 2023 (DiLoCo).
 
     >>> OuterSGD().memory()
     {'m': 'zero', 'anchor': 'x', 'M': 'zero'}
@@ -193,6 +197,7 @@ class OuterSGD(_Outer, GossipSGD):
 
     rates: ClassVar[tuple[str, ...]] = (*GossipSGD.rates, "outer_lr", "outer_momentum")
     momenta: ClassVar[tuple[str, ...]] = (*GossipSGD.momenta, "outer_momentum")
+    use: ClassVar[str] = "Many local steps between exchanges (`communication_period`), where links are slow."
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,8 @@ class OuterAdam(_Outer, GossipAdam):
 
     .. math:: Δ = a - (x + u), \qquad M^+ = μM + Δ, \qquad x^+ = a^+ = W(a - η_o(Δ + μM^+))
 
-    in iterations that exchange, with Adam's update u, the anchor a₀ = x₀ and M₀ = 0.
+    in iterations that exchange, with Adam's update u, the anchor a₀ = x₀ and M₀ = 0. Reference: Douillard et al. 2023
+    (DiLoCo).
 
     >>> OuterAdam().memory()
     {'m': 'zero', 'v': 'zero', 'anchor': 'x', 'M': 'zero'}
@@ -209,3 +215,4 @@ class OuterAdam(_Outer, GossipAdam):
 
     rates: ClassVar[tuple[str, ...]] = (*GossipAdam.rates, "outer_lr", "outer_momentum")
     momenta: ClassVar[tuple[str, ...]] = (*GossipAdam.momenta, "outer_momentum")
+    use: ClassVar[str] = "Many local AdamW steps between exchanges (`communication_period`), where links are slow."

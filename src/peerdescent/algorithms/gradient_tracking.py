@@ -13,9 +13,10 @@ from peerdescent.transforms import check_gamma, power
 
 
 @dataclass(frozen=True)
-class _Tracking(Algorithm):
+class Tracking(Algorithm):
     """The common part of the tracking methods: y tracks the mean gradient."""
 
+    bias: ClassVar[str | None] = ""
     eta: Rate = 0.01
     rates: ClassVar[tuple[str, ...]] = ("eta",)
     corrects: ClassVar[bool] = True
@@ -30,7 +31,7 @@ class _Tracking(Algorithm):
 
 
 @dataclass(frozen=True)
-class DSGT1(_Tracking):
+class DSGT1(Tracking):
     r"""Stochastic gradient tracking, GNSD form (DIGing).
 
     .. math:: y = Wy_- + g(x) - g_-, \qquad x^+ = Wx - ηy, \qquad y_0 = g_0
@@ -41,6 +42,8 @@ class DSGT1(_Tracking):
     {'y': 'zero', 'g_prev': 'zero'}
     """
 
+    use: ClassVar[str] = "Heterogeneous data and slow links: both vectors travel while the gradient is computed."
+
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above; both messages leave before the gradient is computed."""
         Wx, Wy = net.mix(s.x), net.mix(s.y)
@@ -50,7 +53,7 @@ class DSGT1(_Tracking):
 
 
 @dataclass(frozen=True)
-class DSGT2(_Tracking):
+class DSGT2(Tracking):
     r"""Stochastic gradient tracking, DSGT form: x adapts, then combines (semi-ATC).
 
     .. math:: y = Wy_- + g(x) - g_-, \qquad x^+ = W(x - ηy), \qquad y_0 = g_0
@@ -61,6 +64,10 @@ class DSGT2(_Tracking):
     {'eta': 0.05}
     """
 
+    use: ClassVar[str] = (
+        "Heterogeneous data: larger stable step sizes than `d-sgt-1`; one message waits for the gradient."
+    )
+
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above; the tracker's message leaves before the gradient is computed."""
         Wy = net.mix(s.y)
@@ -70,19 +77,56 @@ class DSGT2(_Tracking):
 
 
 @dataclass(frozen=True)
+class AugDGM(Tracking):
+    r"""Gradient tracking, Aug-DGM form: x and y adapt, then combine (ATC-DIGing).
+
+    .. math:: y = W(y_- + g(x) - g_-), \qquad x^+ = W(x - ηy), \qquad y_0 = g_0
+
+    Both vectors leave after the gradient, the second after the first has arrived. The first tracker is not mixed, and
+    what the first iteration sends of it is not used. Two vectors are sent per edge and iteration. References: Xu, Zhu,
+    Soh and Xie 2015; Nedić, Olshevsky, Shi and Uribe 2017.
+
+    >>> AugDGM(eta=0.05).parameters()
+    {'eta': 0.05}
+    """
+
+    eta: Rate = 0.1
+    use: ClassVar[str] = (
+        "As `d-sgt-2`; noise is mixed once more before it moves x, for a second message after the gradient."
+    )
+
+    def hyperparameters(self, k: int) -> dict[str, float]:
+        """η, and whether this is a later iteration than the first."""
+        return {**super().hyperparameters(k), "later": float(k > 0)}
+
+    def nominal(self) -> dict[str, float]:
+        """Theory is about the later iterations."""
+        return {**super().nominal(), "later": 1.0}
+
+    def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
+        """The equation above."""
+        g = yield s.x
+        sent = s.y + g - s.g_prev
+        y = sent - h.later * net.disagreement(sent)
+        return {"x": net.mix(s.x - h.eta * self.corrected(y)), "y": y, "g_prev": g}
+
+
+@dataclass(frozen=True)
 class PoweredTracking(DSGT1):
     r"""Gradient tracking that moves x by a power of the tracker: the power after the correction.
 
     .. math:: y = Wy_- + g(x) - g_-, \qquad x^+ = Wx - ησ(y, γ), \qquad y_0 = g_0
 
-    The tracker vanishes at the solution, and so does its power: no bias on heterogeneous data, without noise and
-    under symmetric noise. It keeps circling there, see `theory.stability`. Two vectors are sent per edge and iteration.
+    The tracker vanishes at the solution, and so does its power: with exact gradients or symmetric noise there is no
+    bias on heterogeneous data. It keeps circling there, see `theory.stability`. Two vectors are sent per edge and
+    iteration. Reference: Yuan, Li, Liu and Tomlin 2019 for powers of gradients; the power of a tracker is our own.
 
     >>> PoweredTracking(gamma=0.5).parameters()
     {'eta': 0.01, 'gamma': 0.5}
     """
 
     gamma: float = 0.7
+    use: ClassVar[str] = "Heterogeneous data and symmetric heavy tails, where two vectors per edge are affordable."
 
     def __post_init__(self) -> None:
         super().__post_init__()

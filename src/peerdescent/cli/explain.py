@@ -26,7 +26,7 @@ Network = Annotated[str | None, typer.Option(metavar="NETWORK", help=NETWORK, ri
 
 @flags.with_flags()
 def explain(figure: FigureFile = None, network: Network = None, as_json: AsJson = False, **given: Any) -> None:
-    """Tell before a run: the graph, traffic, stability and what would restore it, and whether Theorem 1 applies.
+    """Tell before a run: the graph, traffic, stability and what would restore it, and whether a theorem applies.
 
     With --network also: how long an iteration takes there, how long with an all_reduce, and where both are equal.
 
@@ -82,7 +82,9 @@ def _lines(facts: Explanation) -> dict[str, str]:
     verdict = stable.sentence(facts.algorithm)
     return {
         **_graph(facts.graph),
+        **_gradients(facts.gradients_per_iteration),
         "traffic": _traffic(facts.traffic),
+        "compression": "" if facts.compression is None else str(facts.compression),
         **_forecast(facts),
         "memory": f"about {facts.memory}",
         "stability": verdict,
@@ -91,8 +93,13 @@ def _lines(facts: Explanation) -> dict[str, str]:
         "stable while": _ranges(facts.ranges),
         "what would help": ", ".join(f"{key} = {value:.4g}" for key, value in stable.cures.items()),
         **_theorem1(facts.theorem1),
+        "Theorem A": "" if facts.exact is None else str(facts.exact),
         "notes": "; ".join(facts.notes),
     }
+
+
+def _gradients(count: int) -> dict[str, str]:
+    return {"gradients": f"gradients per iteration: {count}, on the same samples"} if count > 1 else {}
 
 
 def _forecast(facts: Explanation) -> dict[str, str]:
@@ -105,9 +112,17 @@ def _forecast(facts: Explanation) -> dict[str, str]:
 def _graph(graph: GraphFacts) -> dict[str, str]:
     """The graph and its eigenvalues, or how graphs over time contract."""
     low, high = graph.degrees
-    degrees = f"degree {low}" if low == high else f"degrees {low} to {high}"
-    size = f"{graph.agents} agents, {graph.edges} edge{'s' * (graph.edges != 1)}, {degrees}"
+    out, directed = ("out-", "directed ") if graph.push_sum else ("", "")
+    degrees = f"{out}degree {low}" if low == high else f"{out}degrees {low} to {high}"
+    size = f"{graph.agents} agents, {graph.edges} {directed}edge{'s' * (graph.edges != 1)}, {degrees}"
     size += f", diameter {graph.diameter}" if graph.diameter is not None else ""
+    if graph.contraction is not None and graph.push_sum is not None:
+        smallest, largest = graph.push_sum
+        equal = f"{smallest:.3g}" == f"{largest:.3g}"
+        weights = "all push-sum weights are 1" if equal else f"push-sum weights from {smallest:.3g} to {largest:.3g}"
+        rounds = f"; over time {graph.edges_per_round:.4g} edges per round, a period of {graph.contraction.period}"
+        over_time = rounds if graph.contraction.period != 1 else ""
+        return {"graph": size + over_time, "mixing": f"{graph.contraction}; {weights}"}
     if graph.contraction is not None:
         rounds = "random rounds" if graph.contraction.period is None else f"a period of {graph.contraction.period}"
         over_time = f"; over time {graph.edges_per_round:.4g} edges per round, {rounds}"
@@ -144,11 +159,17 @@ def _between(name: str, low: float, high: float | None) -> str:
     return f"{low:.4g} < {name} < {high:.4g}" if low else f"{name} < {high:.4g}"
 
 
+def _held(found: Theorem1) -> str:
+    if not found.holds:
+        return f"its conditions fail: {'; '.join(found.failing)}"
+    return "its printed conditions hold" + (f"; {found.caveat}" if found.caveat else "")
+
+
 def _theorem1(found: Theorem1) -> dict[str, str]:
     values = found.parameters
     asked = f"κ₁ = {values['kappa1']:.4g}, κ₂ = {values['kappa2']:.4g}: " if values else ""
     asked += ", ".join(f"{name} = {values[name]:.4g}" for name in ("eta", "alpha", "beta")) if values else ""
     return {
-        "Theorem 1": "its conditions hold" if found.holds else f"its conditions fail: {'; '.join(found.failing)}",
+        "Theorem 1": _held(found),
         "it asks for": "" if found.holds else asked or found.infeasible or "",
     }

@@ -69,7 +69,13 @@ def _entries(what: str) -> list[dict[str, str]]:
         return [{"name": name, "options": _text(p.options()), "what it is": p.summary} for name, p in named]
     if what == "datasets":
         return [
-            {"name": name, "MB": f"{d.size / 1e6:.0f}", "what it is": d.summary, "licence": d.licence}
+            {
+                "name": name,
+                "MB": f"{d.size / 1e6:.0f}",
+                "what it is": d.summary,
+                "licence": d.licence,
+                "source": d.origin,
+            }
             for name, d in DATASETS.items()
         ]
     titles = networks() if what == "networks" else library()

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from peerdescent._util.signals import terminable
 from peerdescent._util.validation import shortened
 from peerdescent._version import __version__
-from peerdescent.cli import clock, data, explain, export, initialize, listing, report, reproduce, run, tune
+from peerdescent.cli import cards, clock, data, explain, export, initialize, listing, report, reproduce, run, tune
 from peerdescent.errors import InputError, PeerdescentError, StoppedError
 
 
@@ -64,6 +64,7 @@ app.command()(report.report)
 app.command()(export.export)
 app.command()(clock.clock)
 app.command("list")(listing.list_)
+app.command()(cards.card)
 app.command()(initialize.init)
 app.command()(reproduce.reproduce)
 app.add_typer(data.app, name="data")

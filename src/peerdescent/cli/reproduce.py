@@ -17,7 +17,7 @@ from peerdescent.errors import InputError
 def reproduce(
     what: Annotated[
         Literal[
-            "nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "compression", "placement", "heavy-tails"
+            "nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "communication", "placement", "heavy-tails"
         ],
         typer.Argument(help="Which experiment of the paper, or which of those that it lacks."),
     ],
@@ -45,9 +45,10 @@ def reproduce(
     - `peerdescent reproduce speedup` and `heterogeneous-data` are studies that the paper lacks; `all` takes their
       verdicts from the same folder
 
-    - `peerdescent reproduce compression` makes the table of compressed messages, in minutes
+    - `peerdescent reproduce communication` runs every method on graphs over time and with compressed messages, in
+      minutes
 
-    - `peerdescent reproduce placement` makes the table of powers, clips and signs before and after the correction
+    - `peerdescent reproduce placement` places powers, clips, signs and norms before and after every method's correction
 
     - `peerdescent reproduce heavy-tails` compares methods, tuned alike, under heavy-tailed and skewed gradient noise
 

@@ -78,10 +78,7 @@ def _execute(experiment: Experiment, given: dict[str, Any], budget: Budget, jobs
     silent = given["quiet"] or given["as_json"]
     display = Display(silent)
     display.introduce(experiment, resolve(experiment), given["strict"])
-    if experiment.problem == "mnist-cnn":
-        from peerdescent.data.fetch import fetch
-
-        fetch("mnist", announce=display.print)  # once, before all workers want it
+    display.fetch_data(experiment)
     again = f"the same command with --out {shlex.quote(str(out))} --resume continues."
     with explained(lambda: again), _progress(display.console, silent) as bar:
         tuning = search(experiment, out, budget, jobs, given["resume"], given["overwrite"], _stages(bar))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import initial_state, memory_of
 from peerdescent.expressions import Array
-from peerdescent.graphs import AnyGraph, Graph
-from peerdescent.tracing.message_schedule import Message, plan_step
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph
+from peerdescent.tracing.message_schedule import Message, Operation, plan_step
 from peerdescent.tracing.recording import RecordingError, record
-from peerdescent.tracing.step import finish_step, start_step
+from peerdescent.tracing.step import run_step
 
 Pairs = NDArray[np.int64]
 """One row per message: the sender and the receiver."""
@@ -47,6 +48,13 @@ class Step:
     late: tuple[Send, ...] = ()
     awaits_point: bool = False
     """Whether the gradient's point is computed from messages, and not a state that exists already."""
+    further: tuple[Step, ...] = ()
+    """For each further gradient of the iteration, its messages for the point and before it."""
+
+    @property
+    def gradients(self) -> int:
+        """The gradients that an agent computes in the iteration."""
+        return 1 + len(self.further)
 
 
 def step_of(algorithm: Algorithm, rounded: bool = False, local: bool = False, overlap: bool = True) -> Step:
@@ -63,27 +71,35 @@ def step_of(algorithm: Algorithm, rounded: bool = False, local: bool = False, ov
     if not overlap:
         return _blocking(algorithm, local)
     try:
-        point, outputs = record(algorithm, names, local, rounded)
+        points, outputs = record(algorithm, names, local, rounded)
     except RecordingError:
         return _blocking(algorithm, local)
-    plan = plan_step(point, outputs, names, distributed=True)
-    for_point, early, late = (tuple(map(_send, part)) for part in (plan.for_point, plan.early, plan.late))
-    return Step(for_point, early, late, awaits_point=not isinstance(point, Array))
+    plan = plan_step(points, outputs, names, distributed=True)
+    first, *further = (
+        Step(_sends(stage.for_point), _sends(stage.early), awaits_point=not isinstance(stage.point, Array))
+        for stage in plan.stages
+    )
+    return replace(first, late=_sends(plan.late), further=tuple(further))
 
 
-def _send(message: Message) -> Send:
-    return Send(message.array, message.all_agents, message.needs)
+def _sends(operations: tuple[Operation, ...]) -> tuple[Send, ...]:
+    messages = (operation for operation in operations if isinstance(operation, Message))
+    return tuple(Send(message.array, message.all_agents, message.needs) for message in messages)
 
 
 def _blocking(algorithm: Algorithm, local: bool) -> Step:
     """Every message is awaited before anything else is done: counted on one step of one number."""
-    network, one = _CallOrder(local), torch.ones(1, 1)
+    network, one, before = _CallOrder(local), torch.ones(1, 1), list[int]()
     state, numbers = initial_state(algorithm, one), SimpleNamespace(**algorithm.hyperparameters(0))
-    step, _ = start_step(algorithm, SimpleNamespace(**state), network, numbers, local)
-    before = len(network.sent)
-    finish_step(algorithm, step, algorithm.preprocess_gradient(one, network))
+
+    def gradient(_: int) -> object:
+        before.append(len(network.sent))
+        return algorithm.preprocess_gradient(one, network)
+
+    run_step(algorithm, SimpleNamespace(**state), network, numbers, gradient, local)
     sends = [Send(f"@{i}", mean, (f"@{i - 1}",) if i else ()) for i, (_, mean) in enumerate(network.sent)]
-    return Step(for_point=tuple(sends[:before]), late=tuple(sends[before:]), awaits_point=True)
+    first, *further = (Step(tuple(sends[a:b]), awaits_point=True) for a, b in pairwise([0, *before]))
+    return replace(first, late=tuple(sends[before[-1] :]), further=tuple(further))
 
 
 class _CallOrder:
@@ -107,6 +123,11 @@ class _CallOrder:
 
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         return a - self.disagreement(a)
+
+    def debias(self, a: torch.Tensor) -> torch.Tensor:
+        return a
+
+    bias = debias
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         self._note(a, True)
@@ -182,12 +203,17 @@ def on_graph(
         local,
         vector_bytes,
         vector_bytes if mean_bytes is None else mean_bytes,
-        lambda r: both_ways(graph.graph(r)),
-        both_ways(graph.union),
+        lambda r: messages_of(graph, r),
+        graph.all_arcs if isinstance(graph, DirectedGraph) else both_ways(graph.union),
         graph.period,
         round_of,
         averages,
     )
+
+
+def messages_of(graph: AnyGraph, round: int) -> Pairs:
+    """The messages of a round: along all edges, in both directions unless they are directed."""
+    return graph.arcs(round).pairs if isinstance(graph, DirectedGraph) else both_ways(graph.graph(round))
 
 
 def both_ways(graph: Graph) -> Pairs:

@@ -43,9 +43,9 @@ class Between(Link, frozen=True, kw_only=True):
 
 
 class Compute(Schema, frozen=True, kw_only=True):
-    """The time an agent computes per iteration."""
+    """The time an agent computes per iteration; with two gradients per iteration, twice as long."""
 
-    seconds: Annotated[float | None, about("Seconds per iteration.", **_TIME)] = None
+    seconds: Annotated[float | None, about("Seconds per iteration with one gradient.", **_TIME)] = None
     relative: Annotated[float | None, about("Times the seconds that the run itself took per agent.", **_TIME)] = None
     spread: Annotated[Literal["none", "lognormal", "gamma"], about("How iterations differ.")] = "none"
     deviation: Annotated[float, about("Standard deviation, as a fraction of the mean.", **_TIME)] = 0.0

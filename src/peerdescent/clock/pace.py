@@ -99,7 +99,7 @@ def forecast(
         "latency": _crossing(lambda f: both(latency=f)),
         "dimension": _crossing(lambda f: both(size=f)),
     }
-    mean = float(mean_seconds(model, communication.n, measured).mean())
+    mean = float(mean_seconds(model, communication.n, measured).mean()) * communication.step.gradients
     return Forecast(model.name, seconds, mean, all_reduce, crossings)
 
 

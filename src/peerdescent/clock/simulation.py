@@ -47,7 +47,7 @@ class Clock:
     Agent i begins iteration k when it has finished the one before. Its messages leave in the order of the recorded
     step: those for the gradient's point, those that do not need the gradient, which travel while it is computed, and
     those that do; a message that needs others leaves when they have arrived. The iteration ends when all its own
-    messages have arrived and the gradient is there.
+    messages have arrived and the gradient is there. A step with several gradients does so for each of them.
 
     Args:
         communication: what the run sends.
@@ -75,15 +75,17 @@ class Clock:
         self._average_seconds = self._seconds_of_an_average()
 
     def advance(self, k: int, compute: Numbers) -> Numbers:
-        """Carry out iteration k, in which the agents compute for so many seconds; return when each finishes."""
+        """Carry out iteration k, in which a gradient takes the agents so many seconds; return when each finishes."""
         sent = self.communication
         round_ = sent.round_of(k)
         step = sent.local if round_ is None else sent.step
         arrived: dict[str, Numbers] = {}
-        now = self._send(step.for_point, self.now, round_, arrived)
-        if step.awaits_point:
-            now = _latest(now, arrived.values())
-        now = self._send(step.early, now, round_, arrived) + compute
+        now = self.now
+        for part in (step, *step.further):
+            now = self._send(part.for_point, now, round_, arrived)
+            if part.awaits_point:
+                now = _latest(now, arrived.values())
+            now = self._send(part.early, now, round_, arrived) + compute
         now = self._send(step.late, now, round_, arrived)
         now = _latest(now, arrived.values())
         for _ in range(sent.averages(k)):

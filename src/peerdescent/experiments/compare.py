@@ -176,7 +176,7 @@ def _given(problem: Problem) -> Problem:
 
 def _warn_of_instability(cells: Sequence[_Cell]) -> None:
     for cell in {(cell.method, cell.point): cell for cell in reversed(cells)}.values():
-        if cell.plan.prediction.settles is False:
+        if cell.plan.predicted_unstable:
             label = " · ".join([cell.method, *(f"{key}={value}" for key, value in cell.point)])
             warnings.warn(cell.plan.prediction.sentence(label), stacklevel=3)
 

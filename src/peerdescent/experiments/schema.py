@@ -33,7 +33,9 @@ class Experiment(Settings, frozen=True, kw_only=True):
     graph: Annotated[
         str, about("Who talks to whom, such as ring:10 or er:10:0.4:seed=3: see `list graphs`.", "GRAPH", WHAT)
     ] = "er:10:0.4"
-    partition: Annotated[str, about("How the data are split: iid, label or dirichlet:A.", "SPLIT", WHAT)] = "iid"
+    partition: Annotated[
+        str, about("How the data are split: iid, label, dirichlet:A, or by:KEY, such as by:speaker.", "SPLIT", WHAT)
+    ] = "iid"
     powerball: Annotated[
         float | None, about("Raise every gradient to this power, for any method.", "G", WHAT, ge=0, le=1)
     ] = None

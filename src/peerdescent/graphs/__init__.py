@@ -8,12 +8,25 @@
 
 from peerdescent.graphs.base_graphs import base_graph
 from peerdescent.graphs.budgeted_matchings import matcha
+from peerdescent.graphs.directed import DirectedGraph, directed_graph, from_digraph
+from peerdescent.graphs.directed_texts import (
+    from_directed_edges,
+    from_directed_file,
+    from_directed_matrix,
+    from_directed_rounds,
+)
+from peerdescent.graphs.directed_topologies import (
+    directed_exponential,
+    directed_one_peer_exponential,
+    directed_ring,
+)
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.files import from_file
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.matrices import LAPLACIANS, MIXINGS, laplacian, mixing
 from peerdescent.graphs.own_matrices import from_matrix
 from peerdescent.graphs.own_sequences import sequence
+from peerdescent.graphs.push_weights import push_matrix
 from peerdescent.graphs.random_sequences import active_edges, equidyn, matching
 from peerdescent.graphs.random_topologies import (
     barabasi_albert,
@@ -44,6 +57,7 @@ __all__ = [
     "MIXINGS",
     "TOPOLOGIES",
     "AnyGraph",
+    "DirectedGraph",
     "Graph",
     "GraphSequence",
     "Spectrum",
@@ -55,9 +69,18 @@ __all__ = [
     "barabasi_albert",
     "base_graph",
     "complete",
+    "directed_exponential",
+    "directed_graph",
+    "directed_one_peer_exponential",
+    "directed_ring",
     "equidyn",
     "erdos_renyi",
     "exponential",
+    "from_digraph",
+    "from_directed_edges",
+    "from_directed_file",
+    "from_directed_matrix",
+    "from_directed_rounds",
     "from_edge_list",
     "from_file",
     "from_matrix",
@@ -74,6 +97,7 @@ __all__ = [
     "one_peer_exponential",
     "parse",
     "path",
+    "push_matrix",
     "regular",
     "ring",
     "sequence",

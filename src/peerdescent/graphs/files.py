@@ -8,24 +8,27 @@ import re
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerdescent._util.files import read_file
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs.graph import Edge, Graph
 from peerdescent.graphs.own_matrices import fields_of, from_matrix, matrix_of
+from peerdescent.graphs.sequence import AnyGraph
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 MOST_BYTES = 256 << 20
 """Enough for the largest number of edges."""
 
 
-def from_file(path: str | os.PathLike[str]) -> Graph:
+def from_file(path: str | os.PathLike[str]) -> AnyGraph:
     """Read a graph from an edge-list file or a matrix.
 
     Each line is `i j` or `i j weight`, separated by spaces, tabs or commas; `#` starts a comment and blank lines are
     skipped. Agents are numbered without gaps from 0 or from 1, whichever is the smallest number in the file. All
-    lines have a weight, or none. A file with a square matrix, a row per line, is the graph of `from_matrix`.
+    lines have a weight, or none. A file with a square matrix, a row per line, is the graph of `from_matrix`, which
+    is directed if the matrix is not symmetric.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
@@ -59,6 +62,15 @@ def _is_matrix(text: str) -> bool:
 
 
 def _from_lines(text: str, name: str) -> Graph:
+    n, pairs, weights = edge_lines(text, name)
+    try:
+        return Graph.from_pairs(n, pairs, weights, spec=f"file:{name}")
+    except InputError as error:
+        raise InputError(f"edge file {name!r}: {error}") from None
+
+
+def edge_lines(text: str, name: str, directed: bool = False) -> tuple[int, NDArray[np.int64], list[float] | None]:
+    """The number of agents, the edges, from 0, and the weights in the lines of a file."""
     edges: dict[Edge, int] = {}  # with their line numbers
     weights: list[float] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -66,7 +78,7 @@ def _from_lines(text: str, name: str) -> Graph:
         if not fields:
             continue
         where = f"edge file {name!r}, line {number}"
-        edge = _edge(fields, where)
+        edge = _edge(fields, where, directed)
         if edge in edges:
             raise InputError(f"{where}: this edge is already on line {edges[edge]}; keep one of the two.")
         weights += _weight(fields, where)
@@ -74,10 +86,7 @@ def _from_lines(text: str, name: str) -> Graph:
         if len(weights) not in (0, len(edges)):
             raise InputError(f"{where}: some edges have a weight and some have none; give all edges a weight, or none.")
     first, n = _numbering(edges, name)
-    try:
-        return Graph.from_pairs(n, np.array(list(edges)) - first, weights or None, spec=f"file:{name}")
-    except InputError as error:
-        raise InputError(f"edge file {name!r}: {error}") from None
+    return n, np.array(list(edges), dtype=np.int64) - first, weights or None
 
 
 def read_text(name: str, what: str, content: str) -> str:
@@ -91,14 +100,14 @@ def read_text(name: str, what: str, content: str) -> str:
     return text
 
 
-def _edge(fields: list[str], where: str) -> Edge:
+def _edge(fields: list[str], where: str, directed: bool) -> Edge:
     if len(fields) not in (2, 3) or not all(_NUMBER.fullmatch(field) for field in fields[:2]):
         found = " ".join(fields)[:60]
         raise InputError(f"{where}: expected 'i j' or 'i j weight' with integers i and j, found {found!r}.")
     i, j = int(fields[0]), int(fields[1])
     if i == j:
         raise InputError(f"{where}: the edge connects agent {i} to itself; remove the line.")
-    return (i, j) if i < j else (j, i)
+    return (i, j) if i < j or directed else (j, i)
 
 
 def _weight(fields: list[str], where: str) -> list[float]:

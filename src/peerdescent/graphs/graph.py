@@ -57,7 +57,7 @@ class Graph:
     def __post_init__(self) -> None:
         n = check_integer("the number of agents", self.n, 1, checks.MOST_EDGES + 1)
         pairs = _as_pairs(self.edges, n)
-        weights = None if self.weights is None else _weights(self.weights, len(pairs))
+        weights = None if self.weights is None else checked_weights(self.weights, len(pairs))
         order = np.lexsort((pairs[:, 1], pairs[:, 0]))
         pairs = pairs[order]
         pairs.flags.writeable = False
@@ -273,7 +273,15 @@ def from_networkx(g: Any) -> Graph:
     """
     if not isinstance(g, nx.Graph) or g.is_directed():
         name = type(g).__name__
-        raise InputError(f"expected an undirected networkx graph, not {name}; for a DiGraph call to_undirected().")
+        raise InputError(
+            f"expected an undirected networkx graph, not {name}; for a DiGraph use from_digraph, or to_undirected()."
+        )
+    n, pairs, weights = networkx_edges(g)
+    return Graph.from_pairs(n, pairs, weights)
+
+
+def networkx_edges(g: Any) -> tuple[int, NDArray[np.int64], list[float] | None]:
+    """The number of agents, the edges and their weights of a networkx graph, directed or not."""
     try:
         nodes = sorted(g.nodes)
     except TypeError:
@@ -287,7 +295,7 @@ def from_networkx(g: Any) -> Graph:
         raise InputError(
             f"{missing} of {len(weights)} networkx edges have no weight; give all edges a weight, or none."
         )
-    return Graph.from_pairs(len(nodes), pairs, weights if given else None)
+    return len(nodes), pairs, weights if given else None
 
 
 def _as_pairs(edges: Any, n: int) -> NDArray[np.int64]:
@@ -314,7 +322,8 @@ def _edge(pair: Any, n: int) -> Edge:
     return (i, j) if i < j else (j, i)
 
 
-def _weights(weights: Iterable[Any], edges: int) -> list[float]:
+def checked_weights(weights: Iterable[Any], edges: int) -> list[float]:
+    """The weights of so many edges; InputError unless they are positive numbers."""
     try:
         numbers = [float(weight) for weight in weights]
     except (TypeError, ValueError, OverflowError):

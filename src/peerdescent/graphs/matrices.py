@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
@@ -91,6 +91,20 @@ def mixing(graph: Graph, kind: str = "metropolis") -> csr_array:
     if kind == WEIGHTED:
         own_weights.check_eigenvalues(_matrix(graph, -weights, _row_sums(graph, weights)), "mixing")
     return W
+
+
+def disagreement(graph: Graph, kind: str = "metropolis") -> csr_array:
+    """I−W with the mixing matrix W of a graph; the arguments are those of `mixing`.
+
+    >>> from peerdescent.graphs import path
+    >>> print(disagreement(path(2)).toarray())
+    [[ 0.5 -0.5]
+     [-0.5  0.5]]
+    """
+    W = mixing(graph, kind)
+    rows = np.repeat(np.arange(graph.n), np.diff(W.indptr))
+    values = np.where(W.indices == rows, 1.0, 0.0) - W.data
+    return csr_array((values, W.indices, W.indptr), shape=W.shape)
 
 
 def mixing_note(graph: Graph, kind: str) -> str:
@@ -220,7 +234,7 @@ def _matrix(graph: Graph, edges: Weights, diagonal: Weights) -> csr_array:
     i, j = graph.pairs.T
     agents = np.arange(graph.n)
     rows, columns = np.concatenate([i, j, agents]), np.concatenate([j, i, agents])
-    values = np.concatenate([edges, edges, diagonal])
-    matrix = coo_array((values, (rows, columns)), shape=(graph.n, graph.n)).tocsr()
-    matrix.sum_duplicates()  # canonical: sorted, and explicit zeros stay
-    return matrix
+    order = np.lexsort((columns, rows))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=graph.n))])
+    values = np.concatenate([edges, edges, diagonal])[order]
+    return csr_array((values, columns[order], starts), shape=(graph.n, graph.n))

@@ -14,6 +14,7 @@ from peerdescent._util.files import read_file
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.graphs.graph import Graph
+from peerdescent.graphs.sequence import AnyGraph
 
 ROUNDING = 1e-6
 """Up to which sums and pairs of entries may differ from what they should be: single precision is accepted."""
@@ -95,17 +96,33 @@ def fields_of(line: str) -> list[str]:
     return line.partition("#")[0].replace(",", " ").replace(";", " ").split()
 
 
+def is_symmetric(matrix: csr_array) -> bool:
+    """Whether a matrix is its transpose, up to rounding."""
+    return not len(_unequal(matrix)[0])
+
+
 def check_symmetric(matrix: csr_array, name: str) -> None:
     """Refuse a matrix that differs from its transpose by more than rounding."""
-    entries = abs(csr_array(matrix - matrix.T)).tocoo()
-    wrong = np.flatnonzero(entries.data > ROUNDING * _size(matrix))
-    if len(wrong):
-        row, column = entries.coords
-        i, j = min((int(row[e]), int(column[e])) for e in wrong)
+    row, column = _unequal(matrix)
+    if len(row):
+        i, j = min(zip(row.tolist(), column.tolist(), strict=True))
         there, back = float(matrix[i, j]), float(matrix[j, i])
         raise InputError(
             f"{name} is not symmetric: entry ({i}, {j}) is {there:.6g} and entry ({j}, {i}) is {back:.6g}."
         )
+
+
+def _unequal(matrix: csr_array) -> tuple[Any, Any]:
+    """The rows and columns of the entries that differ from those across the diagonal."""
+    entries = abs(csr_array(matrix - matrix.T)).tocoo()
+    wrong = np.flatnonzero(entries.data > ROUNDING * _size(matrix))
+    row, column = entries.coords
+    return row[wrong], column[wrong]
+
+
+def columns_are(matrix: csr_array, total: float) -> bool:
+    """Whether all columns sum to a number, up to rounding."""
+    return row_sums_are(csr_array(matrix.T), total)
 
 
 def row_sums_are(matrix: csr_array, total: float) -> bool:
@@ -122,8 +139,10 @@ def check_row_sums(matrix: csr_array, total: float, name: str) -> None:
         raise InputError(f"row {i} of {name} sums to {sums[i]:.9g}: expected {total:g}, as for every row and column.")
 
 
-def from_matrix(value: Any, name: str = "the adjacency matrix", spec: str = "") -> Graph:
+def from_matrix(value: Any, name: str = "the adjacency matrix", spec: str = "") -> AnyGraph:
     """The graph of a symmetric matrix: of its edge weights, or of a mixing matrix W or a Laplacian L.
+
+    A matrix that is not symmetric is that of a directed graph, see `from_directed_matrix`.
 
     An adjacency matrix has a zero diagonal; its entries are the edges' weights, and one of zeros and ones has none. A
     matrix whose rows sum to one is taken for W, with the weights w_ij, and one whose rows sum to zero for L, with the
@@ -135,6 +154,10 @@ def from_matrix(value: Any, name: str = "the adjacency matrix", spec: str = "") 
     (0.25,)
     """
     matrix = as_matrix(value, name)
+    if not is_symmetric(matrix) and (matrix.data >= 0).all():
+        from peerdescent.graphs.directed_texts import from_directed_matrix
+
+        return from_directed_matrix(matrix, name, spec)
     check_symmetric(matrix, name)
     n, diagonal = matrix.shape[0], matrix.diagonal()
     stochastic = bool(diagonal.any()) and any(row_sums_are(matrix, total) for total in (0.0, 1.0))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from peerdescent._util.validation import check_integer, described
 from peerdescent.errors import InputError
 from peerdescent.graphs import checks
+from peerdescent.graphs.directed import directed_sequence, is_directed
 from peerdescent.graphs.graph import Graph
 from peerdescent.graphs.periodic import Periodic, check_weights
 from peerdescent.graphs.sequence import GraphSequence, activity_of, as_static, several_parts
@@ -28,7 +29,8 @@ def sequence(
 ) -> GraphSequence:
     """A graph sequence from a list of graphs, which repeats, or from a function of the round.
 
-    Weights of the graphs, if all have some, are the entries W_ij of the rounds' mixing matrices.
+    Weights of the graphs, if all have some, are the entries W_ij of the rounds' mixing matrices. A list of directed
+    graphs, or of networkx DiGraphs, is a directed graph over time; none of them needs to be strongly connected.
 
     Args:
         rounds: graphs, networkx graphs or texts for `parse`; or a function that returns one for round 0, 1, …, always
@@ -55,7 +57,10 @@ def sequence(
         raise InputError(f"rounds is {described(rounds)}: expected a list of graphs, or a function of the round.")
     if n is not None or union is not None:
         raise InputError("n and union belong to a sequence from a function; a list of graphs has its own.")
-    made = [as_static(as_graph(each), f"round {number}") for number, each in enumerate(rounds)]
+    given = [as_graph(each) if isinstance(each, str) else each for each in rounds]
+    if any(is_directed(each) for each in given):
+        return directed_sequence(given)
+    made = [as_static(as_graph(each), f"round {number}") for number, each in enumerate(given)]
     return Periodic(made[0].n if made else 1, tuple(map(several_parts, made)))
 
 

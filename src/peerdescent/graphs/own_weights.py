@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from peerdescent.graphs.graph import Graph
 
 Name = Literal["laplacian", "mixing"]
-EDGES, FILE = "edges:", "file:"
+EDGES, PUSHED, FILE = "edges:", "directed-edges:", "file:"
 LETTERS = {"laplacian": "L", "mixing": "W"}
 DENSE = 2000
 """Agents up to which the eigenvalues of a matrix with negative weights can be checked."""
@@ -63,6 +63,10 @@ def as_kind(name: Name, value: Any) -> str:
         matrix = own_matrices.as_matrix(value, letter)
     else:
         raise InputError(f"{name} = {described(value)}: expected a kind such as 'metropolis', file:PATH or a matrix.")
+    if name == "mixing" and _splits_messages(matrix):
+        by_sender = csr_array(matrix.T).tocoo()
+        off = by_sender.coords[0] != by_sender.coords[1]
+        return _text(np.stack(by_sender.coords, axis=1)[off], by_sender.data[off], PUSHED)
     own_matrices.check_symmetric(matrix, letter)
     own_matrices.check_row_sums(matrix, 1.0 if name == "mixing" else 0.0, letter)
     pairs, entries = own_matrices.edges_of(matrix)
@@ -71,9 +75,16 @@ def as_kind(name: Name, value: Any) -> str:
     return _text(pairs, weights)
 
 
+def _splits_messages(matrix: csr_array) -> bool:
+    """Whether a matrix is column-stochastic and not symmetric: the weights P of a directed graph."""
+    from peerdescent.graphs.own_matrices import columns_are, is_symmetric
+
+    return bool((matrix.data >= 0).all()) and columns_are(matrix, 1.0) and not is_symmetric(matrix)
+
+
 def is_own(kind: object) -> bool:
     """Whether a kind is a text made of a matrix."""
-    return isinstance(kind, str) and kind.startswith(EDGES)
+    return isinstance(kind, str) and kind.startswith((EDGES, PUSHED))
 
 
 def label(kind: str) -> str:
@@ -93,9 +104,11 @@ def restricted(kind: str, agents: Iterable[int]) -> str:
     """
     if not is_own(kind):
         return kind
-    chosen, edges = np.unique(list(agents)), _parse(kind)
+    directed = kind.startswith(PUSHED)
+    chosen, edges = np.unique(list(agents)), parse_own(kind, directed)
     kept = np.isin(edges.pairs, chosen).all(axis=1)
-    return _text(np.searchsorted(chosen, edges.pairs[kept]), edges.weights[kept])
+    pairs = np.searchsorted(chosen, edges.pairs[kept])
+    return _text(pairs, edges.weights[kept], PUSHED if directed else EDGES)
 
 
 def weights_on(graph: Graph, name: Name, kind: str) -> NDArray[np.float64]:
@@ -104,7 +117,12 @@ def weights_on(graph: Graph, name: Name, kind: str) -> NDArray[np.float64]:
     Raises:
         InputError: the matrix is of another size, has an entry where the graph has no edge, or is not connected.
     """
-    edges, letter = _parse(kind), LETTERS[name]
+    if kind.startswith(PUSHED):
+        raise InputError(
+            f"{LETTERS[name]} is not symmetric, and {graph} is undirected: give a symmetric matrix, or make a directed "
+            "graph from this one, with graph = file:PATH or the matrix itself."
+        )
+    edges, letter = parse_own(kind), LETTERS[name]
     if edges.n != graph.n:
         raise InputError(f"{letter} is {edges.n}×{edges.n} and the graph has {graph.n} agents: they must be the same.")
     _check_connected(edges.pairs, edges.n, letter)
@@ -151,14 +169,15 @@ def check_eigenvalues(laplacian: csr_array, name: Name) -> None:
 
 
 @functools.lru_cache(maxsize=16)
-def _parse(kind: str) -> _Edges:
-    """The edges of a text, sorted."""
-    listed = kind.removeprefix(EDGES)
+def parse_own(kind: str, directed: bool = False) -> _Edges:
+    """The edges of a text, sorted; directed ones from their first agent to the second."""
+    listed = kind.removeprefix(PUSHED if directed else EDGES)
     try:
         found = list(split_edges(listed)) if listed else []
     except InputError as error:
         raise InputError(f"weights: {error}") from None
-    pairs = np.array([(min(i, j), max(i, j)) for i, j, _ in found], dtype=np.int64).reshape(-1, 2)
+    pairs = np.array([(i, j) for i, j, _ in found], dtype=np.int64).reshape(-1, 2)
+    pairs = pairs if directed else np.sort(pairs, axis=1)
     weights = np.array([_weight(text) for _, _, text in found], dtype=np.float64)
     if len(loops := np.flatnonzero(pairs[:, 0] == pairs[:, 1])):
         raise InputError(f"weights: the edge ({pairs[loops[0], 0]}, {pairs[loops[0], 0]}) connects an agent to itself.")
@@ -170,9 +189,9 @@ def _parse(kind: str) -> _Edges:
     return _Edges(pairs, weights, int(pairs.max()) + 1 if len(pairs) else 1)
 
 
-def _text(pairs: NDArray[np.int64], weights: NDArray[np.float64]) -> str:
+def _text(pairs: NDArray[np.int64], weights: NDArray[np.float64], prefix: str = EDGES) -> str:
     listed = zip(pairs.tolist(), weights.tolist(), strict=True)
-    return EDGES + ",".join(f"{i}-{j}={weight!r}" for (i, j), weight in listed)
+    return prefix + ",".join(f"{i}-{j}={weight!r}" for (i, j), weight in listed)
 
 
 def _weight(text: str | None) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from peerdescent.graphs.graph import Graph
 from peerdescent.graphs.sequence import GraphSequence, activity_of, several_parts
 
 ROUNDING = 1e-9
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Periodic(GraphSequence):
                     f"the graph of round {number} has {graph.n} agents and that of round 0 has {self.n}: "
                     "give all rounds the same agents."
                 )
-        object.__setattr__(self, "rounds", _once(self.rounds))
+        object.__setattr__(self, "rounds", once(self.rounds))
         self._check_weights()
         self.union  # noqa: B018  refuses a sequence that never connects all agents
 
@@ -135,7 +137,7 @@ def united(n: int, rounds: list[NDArray[np.int64]]) -> Graph:
     return Graph.from_pairs(n, np.stack([keys // n, keys % n], axis=1))
 
 
-def _once(rounds: tuple[Graph, ...]) -> tuple[Graph, ...]:
+def once(rounds: tuple[T, ...]) -> tuple[T, ...]:
     """The shortest list that gives the same sequence: [a, b, a, b] is [a, b]."""
     length = len(rounds)
     for period in range(1, length // 2 + 1):

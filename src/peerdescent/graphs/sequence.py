@@ -217,6 +217,13 @@ to round; give a static graph such as ring:4.
     """
     if isinstance(graph, Graph):
         return graph
+    from peerdescent.graphs.directed import DirectedGraph
+
+    if isinstance(graph, DirectedGraph):
+        raise InputError(
+            f"{what} needs an undirected graph, and {graph.spec or 'this graph'} is directed; give one such as "
+            f"ring:{graph.n}."
+        )
     raise InputError(
         f"{what} needs one graph for all rounds, and {graph.spec or 'this sequence'} changes from round to round; "
         f"give a static graph such as ring:{graph.n}."

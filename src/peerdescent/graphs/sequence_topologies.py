@@ -24,7 +24,8 @@ def one_peer_exponential(n: int) -> Periodic:
     if n & (n - 1):
         raise InputError(
             f"graph onepeer-exp: N must be a power of 2 for undirected edges, not {n}; "
-            f"base:{n}:1 also has one neighbour per round and fits any number of agents."
+            f"base:{n}:1 also has one neighbour per round and fits any number of agents, and so does the directed "
+            f"form, directed-onepeer-exp:{n}."
         )
     agents = np.arange(n)
     hops = [1 << bit for bit in range(n.bit_length() - 1)] or [0]

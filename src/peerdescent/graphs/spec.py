@@ -12,12 +12,13 @@ import networkx as nx
 
 from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
-from peerdescent.graphs import files, sequence_files, topologies
+from peerdescent.graphs import directed_texts, directed_topologies, files, sequence_files, topologies
 from peerdescent.graphs import random_sequences as changing
 from peerdescent.graphs import random_topologies as drawn
 from peerdescent.graphs import sequence_topologies as timed
 from peerdescent.graphs.base_graphs import base_graph
 from peerdescent.graphs.budgeted_matchings import matcha
+from peerdescent.graphs.directed import from_digraph
 from peerdescent.graphs.edge_lists import from_edge_list
 from peerdescent.graphs.graph import Graph, from_networkx
 from peerdescent.graphs.own_matrices import from_matrix, is_matrix
@@ -88,8 +89,25 @@ _ENTRIES = (
     Topology(changing.matching, "matching:N", "a random perfect matching in every round", True),
     Topology(matcha, "matcha:SPEC:BUDGET", "matchings of a graph, active at random within a budget", True),
     Topology(changing.active_edges, "active-edges:SPEC:P", "each edge of a graph active with probability P", True),
+    Topology(directed_topologies.directed_ring, "directed-ring:N", "N agents in a circle, each sends to the next"),
+    Topology(directed_topologies.directed_exponential, "directed-exp:N", "agent i sends to i + 1, 2, 4, 8, …"),
+    Topology(
+        directed_topologies.directed_one_peer_exponential,
+        "directed-onepeer-exp:N",
+        "any N, agent i sends to i + 2^(r mod m) in round r",
+    ),
     Topology(from_edge_list, "edges:I-J,…", "these edges, agents from 0; with weights edges:I-J=W,…", verbatim=True),
     Topology(files.from_file, "file:PATH", "file with lines 'i j' or 'i j weight', or with a matrix", verbatim=True),
+    Topology(directed_texts.from_directed_edges, "directed-edges:I-J,…", "edges from I to J, or I-J=W", verbatim=True),
+    Topology(
+        directed_texts.from_directed_file, "directed-file:PATH", "the same as file, edges from i to j", verbatim=True
+    ),
+    Topology(
+        directed_texts.from_directed_rounds,
+        "directed-rounds:N:I-J,…/I-J,…",
+        "the directed edges of each round, repeated",
+        verbatim=True,
+    ),
     Topology(sequence_files.from_rounds, "rounds:N:I-J,…/I-J,…", "the edges of each round, repeated", verbatim=True),
     Topology(sequence_files.from_sequence_file, "sequence:PATH", "file of graphs, one round per line", verbatim=True),
     Topology(subset, "subset:I,J,…:SPEC", "some agents of another graph, numbered from 0", verbatim=True),
@@ -143,7 +161,7 @@ def as_graph(graph: object) -> AnyGraph:
     if isinstance(graph, str):
         return parse(graph)
     if isinstance(graph, nx.Graph):
-        return from_networkx(graph)
+        return from_digraph(graph) if graph.is_directed() else from_networkx(graph)
     if is_matrix(graph):
         return from_matrix(graph)
     raise InputError(

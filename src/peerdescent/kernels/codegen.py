@@ -12,7 +12,20 @@ from importlib.resources import files
 
 import numpy as np
 
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Rounded, Scalar, walk
+from peerdescent.expressions import (
+    Array,
+    Binary,
+    Clamp,
+    Column,
+    Constant,
+    Expression,
+    Maximum,
+    Mixed,
+    Power,
+    Rounded,
+    Scalar,
+    walk,
+)
 
 TABLE = 11
 """The length of the table for a fractional power (see kernel_parts.h)."""
@@ -41,7 +54,7 @@ class _Writer:
         self.real = real
         nodes = list(walk(*self.outputs.values()))
         self.mixed = [node for node in nodes if isinstance(node, Mixed)]
-        inputs = {node.name for node in nodes if isinstance(node, Array)}
+        inputs = {node.name for node in nodes if isinstance(node, Array | Column)}
         self.arrays = tuple(sorted(inputs | set(self.outputs)))
         self.scalars = tuple(sorted({node.name for node in nodes if isinstance(node, Scalar)}))
         self.gammas = tuple(sorted({n.gamma for n in nodes if isinstance(n, Power) and n.gamma not in (0, 0.5, 1)}))
@@ -115,6 +128,8 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
                 step = "0" if node.kind == "mean" else "i * width"
                 rows.append(f"const real *restrict {name}_ = {self.buffer_of[id(node)]} + {step};")
                 loads.append(f"const real {name} = {name}_[c];")
+            elif isinstance(node, Column):
+                hoisted.append(f"const real {name} = {self.name_of[node.name]}[i];")
             elif node.scalar:
                 hoisted.append(f"const double {name} = {self._formula(node, names)};")
             else:
@@ -142,6 +157,9 @@ void kernel(long n, long p, long first, long last, long width, real *const *arra
         if isinstance(node, Clamp):
             base, limit = _value(node.base, names), f"(real){node.limit!r}"
             return f"{base} > {limit} ? {limit} : {base} < -{limit} ? -{limit} : {base}"
+        if isinstance(node, Maximum):
+            left, right = _value(node.left, names), _value(node.right, names)
+            return f"{left} > {right} || {left} != {left} ? {left} : {right}"  # NaN stays NaN
         if isinstance(node, Rounded):
             return f"rounded({_value(node.base, names)})"
         if isinstance(node, Power):

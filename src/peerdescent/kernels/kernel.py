@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from peerdescent.expressions import Expression
+from peerdescent.expressions import Expression, Mixed, walk
 from peerdescent.kernels.codegen import Source, generate, power_table
 from peerdescent.kernels.compiler import load
+from peerdescent.mixing.matrix import AllAgents, CurrentMatrix
 from peerdescent.mixing.network import MemoryNetwork
 
 CACHE_BYTES = 192 * 1024
@@ -40,8 +41,13 @@ class Kernel:
         self._kept = [arrays[name] for name in self._source.arrays], network
         pointers = (ctypes.c_void_p * len(self._source.arrays))(*(a.data_ptr() for a in self._kept[0]))
         common = (pointers, self._numbers, (c_real * max(1, len(tables)))(*tables))
-        listed = (network.laplacian_matrix, network.disagreement_matrix, network.all_agents)
-        matrices = tuple(ctypes.byref(matrix.struct) for matrix in listed)
+        listed: dict[str, CurrentMatrix | AllAgents] = {
+            "laplacian": network.laplacian_matrix,
+            "disagreement": network.disagreement_matrix,
+            "mean": network.all_agents,
+        }
+        kinds = {node.kind for node in walk(*outputs.values()) if isinstance(node, Mixed)}
+        matrices = tuple(ctypes.byref(each.struct) if kind in kinds else None for kind, each in listed.items())
         self._scratch = torch.empty(threads, max(1, self._source.scratch_rows) * n * width, dtype=x.dtype)
         bounds = [min(p, (p * t // threads + width - 1) // width * width) for t in range(threads)] + [p]
         self._calls = [

@@ -12,8 +12,8 @@ from peerdescent.algorithms.state import State
 from peerdescent.distributed.exchange import Exchange
 from peerdescent.errors import InputError
 from peerdescent.mixing.network import BlockNetwork, MemoryNetwork
-from peerdescent.tracing.recording import vectors_sent
-from peerdescent.tracing.step import finish_step, start_step
+from peerdescent.tracing.recording import gradients_wanted, vectors_sent
+from peerdescent.tracing.step import continue_step, finish_step, start_step
 
 
 class PlainUpdate:
@@ -30,18 +30,26 @@ class PlainUpdate:
         self.algorithm, self.state, self.network = algorithm, state, network
         self.gradient = torch.zeros_like(state["x"]) if gradient is None else gradient
         self.description = f"plain ({reason})" if reason else "plain"
+        self._gradients = gradients_wanted(algorithm, network.local)
         self._step: Step
 
+    def gradients_at(self, k: int) -> int:
+        """How many gradients the step wants."""
+        return self._gradients
+
     def begin(self, k: int) -> torch.Tensor:
-        """Run the step up to its `yield`."""
+        """Run the step up to its first `yield`."""
         self.network.begin(k)
         self._numbers = SimpleNamespace(**self.algorithm.hyperparameters(k))
         self._step, point = start_step(
             self.algorithm, SimpleNamespace(**self.state), self.network, self._numbers, self.network.local
         )
-        self._check("the point", point)
-        given: torch.Tensor = point
-        return given
+        return self._checked_point(point)
+
+    def again(self, k: int) -> torch.Tensor:
+        """Pass the gradient to the step, and run it up to its next `yield`."""
+        gradient = self.algorithm.preprocess_gradient(self.gradient.clone(), self.network)
+        return self._checked_point(continue_step(self.algorithm, self._step, gradient))
 
     def finish(self, k: int) -> None:
         """Pass the gradient to the step and take the new state."""
@@ -51,6 +59,11 @@ class PlainUpdate:
             self._check(name, value)
         for name, value in {name: value.clone() for name, value in new.items()}.items():
             self.state[name].copy_(value)
+
+    def _checked_point(self, point: object) -> torch.Tensor:
+        self._check("the point", point)
+        assert isinstance(point, torch.Tensor)
+        return point
 
     def _check(self, name: str, value: object) -> None:
         shape = self.state["x"].shape

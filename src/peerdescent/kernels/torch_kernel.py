@@ -13,11 +13,25 @@ from typing import Any
 
 import torch
 
-from peerdescent.expressions import Array, Binary, Clamp, Constant, Expression, Mixed, Power, Rounded, Scalar, walk
+from peerdescent._util.row_norms import row_norms
+from peerdescent.expressions import (
+    Array,
+    Binary,
+    Clamp,
+    Column,
+    Constant,
+    Expression,
+    Maximum,
+    Mixed,
+    Power,
+    Rounded,
+    Scalar,
+    walk,
+)
 from peerdescent.kernels.compiler import CompilerError
 from peerdescent.kernels.fused import CompiledUpdate
 from peerdescent.mixing.network import MemoryNetwork
-from peerdescent.transforms import power
+from peerdescent.transforms import maximum, power
 
 Numbers = dict[str, float]
 ONE = Constant(1.0)
@@ -35,6 +49,12 @@ class TorchUpdate(CompiledUpdate):
     ) -> TorchKernel:
         rows = {name: exchange.rows for name, exchange in self._exchanges.items()}
         return TorchKernel(outputs, arrays, rows, network)
+
+    def _norm(self, rows: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
+        def measure() -> None:
+            out[:, 0] = row_norms(rows)
+
+        return measure
 
     def _describe(self) -> str:
         return f"torch (torch.compile on {self.gradient.device.type})"
@@ -81,8 +101,9 @@ class TorchKernel:
         }
         for one in (*self._passes.values(), self._update):
             numbers = _check_values((one.count,), like.clone(), 1)
+            sizes = {name: (len(a), min(a.shape[1], CHECKED_COLUMNS)) for name, a in self._arrays.items()}
             given = [
-                {name: _check_values(like.shape, a, i) for i, (name, a) in enumerate(self._arrays.items())}
+                {name: _check_values(sizes[name], a, i) for i, (name, a) in enumerate(self._arrays.items())}
                 for _ in range(2)
             ]
             try:
@@ -217,7 +238,7 @@ class Pass:
         if node.scalar:  # in double precision, once for all entries
             self._scalar_nodes.append(node)
             return f"numbers[{len(self._scalar_nodes) - 1}]"
-        if isinstance(node, Array):
+        if isinstance(node, Array | Column):
             return self._array(node.name)
         if isinstance(node, Mixed | Rounded):
             self._values.append(node)
@@ -240,11 +261,13 @@ class Pass:
             return f"{self._visit(node.base)}.clamp({-node.limit!r}, {node.limit!r})"
         if isinstance(node, Power):
             return f"power({self._visit(node.base)}, {node.gamma!r})"
+        if isinstance(node, Maximum):
+            return f"maximum({self._visit(node.left)}, {self._visit(node.right)})"
         raise TypeError(f"cannot generate a pass for {type(node).__name__}")
 
 
 def _function(name: str, text: str) -> Callable[..., Any]:
-    scope: dict[str, Any] = {"power": power}
+    scope: dict[str, Any] = {"power": power, "maximum": maximum}
     exec(compile(text, f"<{name}>", "exec"), scope)
     function: Callable[..., Any] = scope[name]
     return function

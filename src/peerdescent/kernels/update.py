@@ -1,7 +1,8 @@
 """Executing a method's step on the agents' rows: eagerly, or as one fused pass over memory.
 
-Both follow the same protocol. `begin(k)` returns the point where the gradient is wanted; the caller writes the
-gradient into `gradient`; `finish(k)` updates the state in place.
+Both follow the same protocol. `begin(k)` returns the point where the gradient is wanted, and the caller writes the
+gradient into `gradient`; if `gradients_at(k)` says that the step wants more of them, on the same samples, `again(k)`
+returns the next point. `finish(k)` updates the state in place.
 """
 
 from __future__ import annotations
@@ -32,8 +33,16 @@ class Update(Protocol):
     description: str
     algorithm: Algorithm
 
+    def gradients_at(self, k: int) -> int:
+        """The number of gradients that iteration k wants, all on the same samples."""
+        ...
+
     def begin(self, k: int) -> torch.Tensor:
         """Start iteration k: return the n×p points where the gradient is wanted."""
+        ...
+
+    def again(self, k: int) -> torch.Tensor:
+        """With a gradient of iteration k in `gradient` that is not the last one: return the points of the next."""
         ...
 
     def finish(self, k: int) -> None:
@@ -177,9 +186,17 @@ class PeriodicUpdate:
     def _for(self, k: int) -> Update:
         return self._exchanging if self._periods.exchanges(k) else self._local
 
+    def gradients_at(self, k: int) -> int:
+        """How many gradients the step of iteration k wants."""
+        return self._for(k).gradients_at(k)
+
     def begin(self, k: int) -> torch.Tensor:
         """Start iteration k."""
         return self._for(k).begin(k)
+
+    def again(self, k: int) -> torch.Tensor:
+        """Go on to the next gradient."""
+        return self._for(k).again(k)
 
     def finish(self, k: int) -> None:
         """End iteration k."""

@@ -66,7 +66,7 @@ class CompressedExchange(Exchange):
         self._encoded = carrier.outgoing.clone()
 
     def select(self, routes: Routes) -> None:
-        """The carrier follows; a public copy needs every update, so the routes never change."""
+        """The carrier follows: all rows travel in every round, or, before late messages arrive, none."""
         self._carrier.select(routes)
 
     def start(self, k: int = 0) -> None:
@@ -94,14 +94,31 @@ class CompressedExchange(Exchange):
         """Send the local copies themselves, in parts that the carrier can hold; uncounted."""
         if not self.plan.peers:
             return
-        copies, width = as_bytes(self.own), self._carrier.rows.shape[1]
-        parts: list[torch.Tensor] = []
-        counted = self.traffic.bytes_sent, self.traffic.messages_sent
-        for begin in range(0, copies.shape[1], width):
-            part = copies[:, begin : begin + width]
-            self._carrier.outgoing[:, : part.shape[1]] = part
-            self._carrier.start(self._iteration)
-            self._carrier.wait()
-            parts.append(self._carrier.rows.index_select(0, self._received)[:, : part.shape[1]])
-        self.traffic.bytes_sent, self.traffic.messages_sent = counted
-        self.rows[self._received] = from_bytes(torch.cat(parts, dim=1), self.rows.dtype)
+        self.rows[self._received] = swap_exactly(self._carrier, self.own, self._received, self._iteration)
+
+
+def swap_exactly(carrier: Exchange, rows: torch.Tensor, received: torch.Tensor, k: int) -> torch.Tensor:
+    """Send rows as they are through an exchange of bytes, in parts that it can hold; uncounted.
+
+    Args:
+        carrier: the exchange of bytes.
+        rows: what is sent, one row for each of its own.
+        received: which of its rows arrive.
+        k: the iteration.
+
+    Returns:
+        the rows that have arrived.
+    """
+    sent, width = as_bytes(rows), carrier.rows.shape[1]
+    parts: list[torch.Tensor] = []
+    counted = carrier.traffic.bytes_sent, carrier.traffic.messages_sent
+    carrier.select(carrier.plan.routes())  # the next iteration selects those of its round
+    for begin in range(0, sent.shape[1], width):
+        part = sent[:, begin : begin + width]
+        carrier.outgoing[:, : part.shape[1]] = part
+        carrier.start(k)
+        carrier.wait()
+        parts.append(carrier.rows.index_select(0, received)[:, : part.shape[1]])
+    carrier.traffic.bytes_sent, carrier.traffic.messages_sent = counted
+    carrier.rows.zero_()  # a round in which nothing arrives reads zeros
+    return from_bytes(torch.cat(parts, dim=1), rows.dtype)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,40 +38,58 @@ class Matrix:
     def __init__(
         self, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device, plan: ExchangePlan | None = None
     ) -> None:
-        others = scipy.sparse.csr_array(scipy.sparse.diags_array(csr.diagonal()) - csr)
-        others.eliminate_zeros()
-        others.sort_indices()
-        columns: NDArray[Any] = others.indices
+        whole = csr if plan is None else csr[slice(plan.own.start, plan.own.stop)]
+        whole.sort_indices()
+        first = 0 if plan is None else plan.own.start
+        starts, columns, values = _others(whole, first)
         if plan is not None:
-            own = slice(plan.own.start, plan.own.stop)
-            csr, others = csr[own][:, list(plan.rows)], others[own]
-            columns = np.searchsorted(plan.rows, others.indices) - plan.first  # relative to the first local row
-        self._operator = _operator(csr, dtype, device)
+            columns = np.searchsorted(plan.rows, columns) - plan.first  # relative to the first local row
+        self._given = whole, dtype, device, plan
         real = np.float64 if dtype == torch.float64 else np.float32
-        self._parts = (others.indptr.astype(np.int32), columns.astype(np.int32), others.data.astype(real))
+        self._parts = (starts.astype(np.int32), columns.astype(np.int32), values.astype(real))
         self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts))
 
     def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
         return self._operator @ (a - a[:1])
 
+    @cached_property
+    def _operator(self) -> torch.Tensor | Gathered:
+        """For eager products, which compiled kernels do without."""
+        csr, dtype, device, plan = self._given
+        return _operator(csr if plan is None else csr[:, list(plan.rows)], dtype, device)
+
+
+def _others(csr: scipy.sparse.csr_array, first: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Starts, columns and values −m_ij of what is not on the diagonal; row i is that of agent first + i."""
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    kept = (csr.indices != rows + first) & (csr.data != 0)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=csr.shape[0]))])
+    return starts, csr.indices[kept], -csr.data[kept]
+
 
 class CurrentMatrix:
-    """The matrix of the current round, at one address for compiled kernels."""
+    """The matrix of the current round, at one address for compiled kernels, made when it is needed."""
 
-    def __init__(self, matrix: Matrix) -> None:
-        self.struct = MatrixStruct()
-        self._matrix: Matrix | None = None
-        self.select(matrix)
+    def __init__(self, make: Callable[[], Matrix]) -> None:
+        self._make = make
+        self._read = False
 
-    def select(self, matrix: Matrix) -> None:
+    @cached_property
+    def struct(self) -> MatrixStruct:
+        """What compiled kernels read; once they have it, every round's matrix is made at once."""
+        struct = MatrixStruct()
+        ctypes.pointer(struct)[0] = self._make().struct
+        self._read = True
+        return struct
+
+    def select(self, make: Callable[[], Matrix]) -> None:
         """Use this matrix from now on."""
-        if matrix is not self._matrix:
-            self._matrix = matrix
-            ctypes.pointer(self.struct)[0] = matrix.struct
+        self._make = make
+        if self._read:
+            ctypes.pointer(self.struct)[0] = make().struct
 
     def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
-        assert self._matrix is not None
-        return self._matrix @ a
+        return self._make() @ a
 
 
 class AllAgents:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Literal, Protocol
+from functools import cached_property, partial
+from typing import Any, Literal, Protocol
 
 import torch
+from numpy.typing import NDArray
 
 from peerdescent.distributed.device_transport import BatchedExchange, DirectBuffers, StagedChannel
 from peerdescent.distributed.exchange import Exchange, Traffic
 from peerdescent.distributed.gloo import GlooChannel
 from peerdescent.distributed.placement import ExchangePlan, Placement, Routes, all_agents_plan, neighbour_plan
 from peerdescent.distributed.process_group import ProcessGroup
+from peerdescent.mixing.agent_scales import AgentScales
 from peerdescent.mixing.matrix import AllAgents, CurrentMatrix, Matrix
-from peerdescent.mixing.rounds import PerRound, Rounds
+from peerdescent.mixing.pair_rows import PairRows
+from peerdescent.mixing.rounds import PerRound, Round, Rounds, Sparse, per_round
 
 MakeExchange = Callable[[int, torch.dtype], Exchange]
 """Makes an exchange of rows with so many columns of a dtype."""
@@ -36,6 +39,29 @@ class MessageFilter(Protocol):
         ...
 
 
+class RoundMatrices:
+    """L and I−W of a round, each made when it is first asked for and then kept."""
+
+    def __init__(self, chosen: Round, make: Callable[[Sparse], Matrix]) -> None:
+        self._round, self._make = chosen, make
+
+    def laplacian(self) -> Matrix:
+        """L."""
+        return self._laplacian
+
+    def disagreement(self) -> Matrix:
+        """I−W."""
+        return self._disagreement
+
+    @cached_property
+    def _laplacian(self) -> Matrix:
+        return self._disagreement if self._round.one_matrix else self._make(self._round.laplacian)
+
+    @cached_property
+    def _disagreement(self) -> Matrix:
+        return self._make(self._round.disagreement)
+
+
 @dataclass
 class MemoryNetwork:
     """All agents in one process: a message is a row of the same matrix."""
@@ -43,7 +69,7 @@ class MemoryNetwork:
     laplacian_matrix: CurrentMatrix
     disagreement_matrix: CurrentMatrix
     all_agents: AllAgents
-    matrices: PerRound[tuple[Matrix, Matrix]]
+    matrices: PerRound[RoundMatrices]
     """L and I−W of a round."""
     rounds_before: Callable[[int], int]
     """The number of exchanges before an iteration."""
@@ -54,6 +80,8 @@ class MemoryNetwork:
     """No messages are sent: L = 0 and W = I."""
     filters: Sequence[MessageFilter] = ()
     """What happens to messages on their way."""
+    scales: AgentScales | None = None
+    """The agents' push-sum weights on a directed graph; None if all are 1."""
 
     def without_messages(self) -> MemoryNetwork:
         """The same agents without messages: L = 0 and W = I."""
@@ -62,9 +90,11 @@ class MemoryNetwork:
     def begin(self, k: int) -> None:
         """Start iteration k: use the matrices of its round."""
         if self.matrices.varies and not self.local:
-            laplacian, disagreement = self.matrices(self.rounds_before(k))
-            self.laplacian_matrix.select(laplacian)
-            self.disagreement_matrix.select(disagreement)
+            chosen = self.matrices(self.rounds_before(k))
+            self.laplacian_matrix.select(chosen.laplacian)
+            self.disagreement_matrix.select(chosen.disagreement)
+        if self.scales is not None:
+            self.scales.select(self.rounds_before(k), self.local)
 
     def laplacian(self, a: torch.Tensor) -> torch.Tensor:
         """L·a."""
@@ -77,6 +107,14 @@ class MemoryNetwork:
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         """W·a."""
         return a - self.disagreement(a)
+
+    def debias(self, a: torch.Tensor) -> torch.Tensor:
+        """a/w."""
+        return a if self.scales is None else self.scales.debias * a
+
+    def bias(self, a: torch.Tensor) -> torch.Tensor:
+        """w⁺·a."""
+        return a if self.scales is None else self.scales.bias * a
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         """The mean of all rows, in every row."""
@@ -212,6 +250,10 @@ def _filtered(
     return message_filter.exchange(make, like, number)
 
 
+def _neighbour_plan(placement: Placement, process: int, pairs: NDArray[Any]) -> ExchangePlan:
+    return neighbour_plan(placement, process, map(tuple, pairs.tolist()))
+
+
 def make_network(
     weights: Rounds,
     dtype: torch.dtype,
@@ -223,6 +265,7 @@ def make_network(
     rounds_before: Callable[[int], int] = int,
     filters: Sequence[MessageFilter] = (),
     consensus_step: float = 1.0,
+    pairs: PairRows | None = None,
 ) -> MemoryNetwork:
     """The network for tensors of this dtype and device: of all agents, or of this process's block.
 
@@ -237,35 +280,42 @@ def make_network(
         rounds_before: the number of exchanges before an iteration, by default one in each.
         filters: what happens to messages on their way, the innermost first.
         consensus_step: c, by which L and I−W are multiplied.
+        pairs: where the rows of pairs of agents are, if a filter makes one for each pair; by default one per agent.
     """
     n, single = weights.n, group is None or group.size == 1
     group = ProcessGroup.single() if group is None else group
     placement = placement or Placement(n, group.size)
-    plan = neighbour_plan(placement, group.rank, map(tuple, weights.pairs.tolist())) if filters or not single else None
+    plan_of = partial(_neighbour_plan, placement, group.rank) if pairs is None else pairs.exchange_plan
+    plan = plan_of(weights.pairs) if filters or not single else None
 
-    def matrices(r: int) -> tuple[Matrix, Matrix]:
-        chosen = weights.at(r).scaled(consensus_step)
-        return Matrix(chosen.laplacian, dtype, device, plan), Matrix(chosen.disagreement, dtype, device, plan)
+    def matrix(csr: Sparse) -> Matrix:
+        if pairs is not None:
+            return Matrix(pairs.matrix(csr), dtype, device, pairs.matrix_plan)
+        return Matrix(csr, dtype, device, plan)
 
-    per_round = PerRound(matrices, weights.period)
-    common = CurrentMatrix(per_round(0)[0]), CurrentMatrix(per_round(0)[1])
+    made = per_round(lambda r: RoundMatrices(weights.at(r).scaled(consensus_step), matrix), weights)
+    common = CurrentMatrix(made(0).laplacian), CurrentMatrix(made(0).disagreement)
+    own = placement.block(group.rank)
+    pushed = weights.at(0).push_sum is not None
+    scales = AgentScales(weights, dtype, device, own) if pushed else None
     rounded = message_dtype == "bf16"
     if plan is None:
-        return MemoryNetwork(*common, AllAgents(n), per_round, rounds_before, rounded)
+        return MemoryNetwork(*common, AllAgents(n), made, rounds_before, rounded, scales=scales)
 
     def routes(r: int) -> Routes:
-        return plan.routes(neighbour_plan(placement, group.rank, map(tuple, weights.at(r).pairs.tolist())))
+        return plan.routes(plan_of(weights.at(r).pairs))
 
     return BlockNetwork(
         *common,
-        AllAgents(n, plan.own.start),
-        per_round,
+        AllAgents(n, own.start),
+        made,
         rounds_before,
         rounded,
         filters=filters,
+        scales=scales,
         group=group,
         neighbours=plan,
-        routes=PerRound(routes, weights.period),
+        routes=per_round(routes, weights),
         others=all_agents_plan(placement, group.rank),
         traffic=traffic or group.traffic,
     )

@@ -4,34 +4,58 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+Sparse = scipy.sparse.csr_array
+
 KEPT_ROUNDS = 256
 """Rounds whose matrices are kept: all of a periodic sequence, the last ones of a random one."""
 
 
-@dataclass(frozen=True, eq=False)
 class Round:
     """One exchange of messages.
 
     Args:
-        laplacian: L, n×n with zero row sums.
+        laplacian: L, n×n with zero row sums, or what makes it when it is asked for.
         disagreement: I−W, likewise.
         pairs: receivers and senders, one row each: who gets whose row.
+        push_sum: the weights of the agents before and after the round, on a directed graph; None if all are 1.
     """
 
-    laplacian: scipy.sparse.csr_array
-    disagreement: scipy.sparse.csr_array
-    pairs: NDArray[Any]
+    def __init__(
+        self,
+        laplacian: Sparse | Callable[[], Sparse],
+        disagreement: Sparse | Callable[[], Sparse],
+        pairs: NDArray[Any],
+        push_sum: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    ) -> None:
+        self._laplacian, self._disagreement, self.pairs, self.push_sum = laplacian, disagreement, pairs, push_sum
+
+    @property
+    def one_matrix(self) -> bool:
+        """Whether L and I−W are the same."""
+        return self._laplacian is self._disagreement
+
+    @cached_property
+    def laplacian(self) -> Sparse:
+        """L."""
+        return self._laplacian() if callable(self._laplacian) else self._laplacian
+
+    @cached_property
+    def disagreement(self) -> Sparse:
+        """I−W."""
+        return self._disagreement() if callable(self._disagreement) else self._disagreement
 
     def scaled(self, c: float) -> Round:
         """The same with c·L and c·(I−W)."""
-        return self if c == 1 else Round(self.laplacian * c, self.disagreement * c, self.pairs)
+        if c == 1:
+            return self
+        return Round(lambda: self.laplacian * c, lambda: self.disagreement * c, self.pairs, self.push_sum)
 
 
 class Rounds(Protocol):
@@ -79,18 +103,33 @@ class PerRound(Generic[T]):
     >>> made = PerRound(lambda r: [r], period=2)
     >>> made(5) is made(1), made(0)
     (True, [0])
+
+    Args:
+        make: makes it.
+        period: the rounds after which they repeat; None if they never do.
+        representative: the first round that is the same, where rounds repeat only after a while.
     """
 
-    def __init__(self, make: Callable[[int], T], period: int | None) -> None:
-        self._make, self._period = make, period
+    def __init__(
+        self, make: Callable[[int], T], period: int | None, representative: Callable[[int], int] | None = None
+    ) -> None:
+        self._make, self._period, self._representative = make, period, representative
         self.varies = period != 1
         """Whether not every round is the same."""
         self._kept: OrderedDict[int, T] = OrderedDict()
 
     def __call__(self, round: int) -> T:
-        number = round if self._period is None else round % self._period
+        if self._representative is not None:
+            number = self._representative(round)
+        else:
+            number = round if self._period is None else round % self._period
         if number not in self._kept:
             self._kept[number] = self._make(number)
             if len(self._kept) > max(KEPT_ROUNDS, self._period or 0):
                 self._kept.popitem(last=False)
         return self._kept[number]
+
+
+def per_round(make: Callable[[int], T], rounds: Rounds) -> PerRound[T]:
+    """What is made of each of these rounds."""
+    return PerRound(make, rounds.period, getattr(rounds, "representative", None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import scipy.sparse
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
-from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
-from peerdescent.graphs.matrices import CONNECTED_ONLY
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph, GraphSequence, Spectrum, spectrum
+from peerdescent.graphs.matrices import CONNECTED_ONLY, disagreement
 from peerdescent.graphs.own_weights import as_kind, is_own, label
-from peerdescent.mixing.rounds import Round, both_directions
+from peerdescent.mixing.push_sum import PushSumRounds
+from peerdescent.mixing.rounds import Round, Sparse, both_directions
 from peerdescent.mixing.weights import MATCHED, MixingWeights, matched_step
 
 SAMPLED_ROUNDS = 100
@@ -56,7 +57,8 @@ class SequenceWeights:
         made = cls(
             graph, laplacian, mixing, matched_step(algorithm) if laplacian == MATCHED else 1.0, lazy, (note,) * lazy
         )
-        made.at(0)  # refuses kinds that do not exist
+        first = made.at(0)  # refuses kinds that do not exist
+        _ = first.laplacian, first.disagreement
         return made
 
     @property
@@ -81,20 +83,25 @@ class SequenceWeights:
     def at(self, round: int) -> Round:
         """L, I−W and the pairs of a round."""
         graph = self.graph.graph(round)
-        disagreement = self._disagreement(graph)
-        if self.laplacian_kind == MATCHED:
-            laplacian = scipy.sparse.csr_array(disagreement / self.step)
-        else:
-            laplacian = graph.laplacian(self.laplacian_kind)
-        if self.lazy:
-            disagreement = scipy.sparse.csr_array(disagreement / 2)
-        return Round(laplacian, disagreement, both_directions(graph.pairs))
+        laplacian, complement = partial(self._laplacian, graph), partial(self._complement, graph)
+        return Round(laplacian, complement, both_directions(graph.pairs))
 
-    def _disagreement(self, graph: Graph) -> scipy.sparse.csr_array:
+    def _laplacian(self, graph: Graph) -> Sparse:
+        """L of a round's graph."""
+        if self.laplacian_kind == MATCHED:
+            return Sparse(self._disagreement(graph) / self.step)
+        return graph.laplacian(self.laplacian_kind)
+
+    def _complement(self, graph: Graph) -> Sparse:
+        """I−W as the method mixes with it."""
+        found = self._disagreement(graph)
+        return Sparse(found / 2) if self.lazy else found
+
+    def _disagreement(self, graph: Graph) -> Sparse:
         """I−W of a round's graph."""
         if self.graph.weighted_rounds and graph.weights is not None:
             return graph.laplacian("weighted")
-        return scipy.sparse.csr_array(scipy.sparse.eye_array(self.n) - graph.mixing(self.mixing_kind))
+        return disagreement(graph, self.mixing_kind)
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -116,11 +123,11 @@ def _check_kinds(laplacian: str, mixing: str) -> None:
             )
 
 
-Weights = MixingWeights | SequenceWeights
+Weights = MixingWeights | SequenceWeights | PushSumRounds
 
 
 def make_weights(graph: AnyGraph, laplacian: str, mixing: str, algorithm: Algorithm) -> Weights:
-    """The weights of a graph, or of a sequence of graphs.
+    """The weights of a graph, of a sequence of graphs, or of a directed graph.
 
     >>> from peerdescent.algorithms import make
     >>> from peerdescent.graphs import parse
@@ -134,4 +141,6 @@ def make_weights(graph: AnyGraph, laplacian: str, mixing: str, algorithm: Algori
     laplacian, mixing = as_kind("laplacian", laplacian), as_kind("mixing", mixing)
     if isinstance(graph, Graph):
         return MixingWeights.build(graph, laplacian, mixing, algorithm)
+    if isinstance(graph, DirectedGraph):
+        return PushSumRounds.build(graph, laplacian, mixing, algorithm)
     return SequenceWeights.build(graph, laplacian, mixing, algorithm)

@@ -22,8 +22,35 @@ finished goes on without gradients until all have. A process that leaves out a b
 `opt.step()`. With `torch.amp.GradScaler` all processes skip a step together if the gradient of one overflows.
 """
 
+from peerdescent.optim.further_methods import (
+    EDM,
+    EXTRA,
+    NIDS,
+    AugDGM,
+    ClippedDSGD,
+    DAdam,
+    ExactDiffusion,
+    MomentumTracking,
+    QGDSGDm,
+)
 from peerdescent.optim.gossip import Gossip
-from peerdescent.optim.methods import CSGD, D2, DASG, DMSGD, DSGD1, DSGD2, DSGPA, DSGT1, DSGT2, PoweredTracking
+from peerdescent.optim.methods import (
+    CSGD,
+    D2,
+    DASG,
+    DMSGD,
+    DSGD1,
+    DSGD2,
+    DSGPA,
+    DSGT1,
+    DSGT2,
+    GTHSGD,
+    SGP,
+    GTNSGDm,
+    PoweredTracking,
+    PushDIGing,
+    SClipEF,
+)
 from peerdescent.optim.optimizer import Decentralized
 from peerdescent.optim.outer import Outer
 from peerdescent.optim.setup import Options
@@ -38,9 +65,23 @@ __all__ = [
     "DSGPA",
     "DSGT1",
     "DSGT2",
+    "EDM",
+    "EXTRA",
+    "GTHSGD",
+    "NIDS",
+    "SGP",
+    "AugDGM",
+    "ClippedDSGD",
+    "DAdam",
     "Decentralized",
+    "ExactDiffusion",
+    "GTNSGDm",
     "Gossip",
+    "MomentumTracking",
     "Options",
     "Outer",
     "PoweredTracking",
+    "PushDIGing",
+    "QGDSGDm",
+    "SClipEF",
 ]

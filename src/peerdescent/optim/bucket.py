@@ -55,6 +55,8 @@ class Bucket:
         self.at_x = point.data_ptr() == self.update.state["x"].data_ptr()
         """Whether the gradient is wanted at x itself."""
         self._at = self.update.state["x"] if self.at_x else point.clone()
+        self._here = self._at
+        """The point of the current gradient: `_at`, unless the step wants a further gradient elsewhere."""
         self._exact = self._pieces(self._at)
         self._views = [p.data for p in self.parameters] if self._rounded else self._exact
         self._round()
@@ -100,6 +102,23 @@ class Bucket:
             pieces, grads = zip(*present, strict=True)
             torch._foreach_copy_(pieces, grads)
 
+    def again(self, algorithm: Algorithm, weight_decay: float = 0.0) -> None:
+        """Go on to the next gradient of the iteration with the one taken, and move the parameters to its point."""
+        self.update.set_hyperparameters(algorithm, self.k)
+        if weight_decay:
+            self.update.gradient.add_(self._here, alpha=weight_decay)
+        self._here = self.update.again(self.k)
+        if self._rounded:
+            torch._foreach_copy_(self._views, self._pieces(self._here))
+            return
+        for parameter, piece in zip(self.parameters, self._pieces(self._here), strict=True):
+            parameter.data = piece
+
+    def go_back(self) -> None:
+        """Move the parameters back to the point of the first gradient."""
+        self.link()
+        self._round()
+
     def step(
         self,
         algorithm: Algorithm,
@@ -115,7 +134,7 @@ class Bucket:
         x = self.update.state["x"]
         before = x.clone() if weight_decay and decoupled else None
         if weight_decay and not decoupled:
-            self.update.gradient.add_(self._at, alpha=weight_decay)
+            self.update.gradient.add_(self._here, alpha=weight_decay)
         self.update.finish(self.k)
         if before is not None:
             x.sub_(before, alpha=algorithm.hyperparameters(self.k)[gradient_rate(algorithm)] * weight_decay)
@@ -131,6 +150,7 @@ class Bucket:
         point = self.update.begin(self.k)
         if point.data_ptr() != self._at.data_ptr():
             self._at.copy_(point)
+        self._here = self._at
         self._round()
 
     def _round(self) -> None:
@@ -175,8 +195,12 @@ class Bucket:
         self.begin()
 
     def _pieces(self, row: torch.Tensor) -> list[torch.Tensor]:
+        """A row in the parameters' shapes; several vectors, such as copies for neighbours, have their count first."""
         sizes = [shape.numel() for shape in self._shapes]
-        return [piece.view(shape) for piece, shape in zip(torch.split(row[0], sizes), self._shapes, strict=True)]
+        vectors = row.view(-1, sum(sizes))
+        count = () if len(vectors) == 1 else (len(vectors),)
+        pieces = zip(torch.split(vectors, sizes, dim=1), self._shapes, strict=True)
+        return [piece.view(*count, *shape) for piece, shape in pieces]
 
 
 def shares_memory(parameter: torch.Tensor, view: torch.Tensor) -> bool:

@@ -28,6 +28,8 @@ class CollectiveOptimizer(torch.optim.Optimizer):
     """
 
     _step_supports_amp_scaling = True  # a GradScaler then lets `step` decide whether to skip
+    _closure: Callable[[], float] | None = None
+    """What `step` was given, while it runs: some methods compute gradients at several points."""
 
     def _prepare(self, graph: object, group: dist.ProcessGroup | None) -> list[dict[str, torch.Tensor]]:
         """Read the graph, find the processes, and return each group's parameters to train, by name."""
@@ -85,7 +87,8 @@ class CollectiveOptimizer(torch.optim.Optimizer):
         all processes skip the step if the gradient of any is not finite, and all scales change alike.
 
         Args:
-            closure: computes the loss and the gradients first.
+            closure: computes the loss and the gradients first. A method with several gradients per iteration needs it,
+                and calls it again at other points: let it use the same batch and clear the gradients.
             grad_scaler: set by `GradScaler.step`.
         """
         loss = None
@@ -96,8 +99,12 @@ class CollectiveOptimizer(torch.optim.Optimizer):
         if grad_scaler is None and hasattr(self, "found_inf"):
             raise InputError("this version of torch does not pass a GradScaler to optimizers: use an earlier one.")
         overflows = None if grad_scaler is None else unscaled(self, grad_scaler)
-        self._take_gradients()
-        self._advance(overflows)
+        self._closure = closure
+        try:
+            self._take_gradients()
+            self._advance(overflows)
+        finally:
+            self._closure = None
         return loss
 
     @contextmanager

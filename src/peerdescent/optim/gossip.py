@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -13,15 +13,18 @@ from torch.distributed.device_mesh import DeviceMesh
 from peerdescent._util.validation import check_integer, described
 from peerdescent.algorithms import DSGD1
 from peerdescent.errors import InputError
+from peerdescent.graphs import DirectedGraph
 from peerdescent.graphs.own_weights import as_kind
+from peerdescent.mixing.impaired_rounds import iteration_of
 from peerdescent.mixing.network import make_network
 from peerdescent.mixing.periods import Periods
 from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.optim.collective import CollectiveOptimizer
+from peerdescent.optim.compression import compression_from, on_processes
 from peerdescent.optim.outer import Outer
 from peerdescent.optim.precision import state_dtype
 from peerdescent.optim.row import ParameterRow
-from peerdescent.optim.setup import check_options, group_of
+from peerdescent.optim.setup import Options, check_options, group_of
 
 ORDERS = ("adapt-then-combine", "combine-then-adapt")
 KEY = "gossip"
@@ -56,6 +59,10 @@ class Gossip(CollectiveOptimizer):
         average_every: the steps from one global average to the next (see `average`), None for never.
         mixing: the kind of W.
         message_dtype: "same", or "bf16" for half the bytes.
+        compress: "topk:SHARE", "randk:SHARE", "qsgd:BITS", "sign" or "bf16": send compressed changes of copies, which
+            are part of the state; save it before `wait`.
+        consensus_step: c, which multiplies I−W; by a rule unless given, 1 without compression.
+        seed: decides the random numbers of compressors.
         start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0.
         process_group: the processes of torch.distributed that are the agents, by rank; all by default.
         mesh: a DeviceMesh of one dimension in their place.
@@ -80,12 +87,22 @@ class Gossip(CollectiveOptimizer):
         average_every: int | None = None,
         mixing: str = "metropolis",
         message_dtype: str = "same",
+        compress: str = "none",
+        consensus_step: float | None = None,
+        seed: int = 0,
         start: str = "independent",
         process_group: dist.ProcessGroup | None = None,
         mesh: DeviceMesh | None = None,
     ) -> None:
         mixing = as_kind("mixing", mixing)
-        check_options({"mixing": mixing, "message_dtype": message_dtype, "start": start})
+        messages = {
+            "message_dtype": message_dtype,
+            "compress": compress,
+            "consensus_step": consensus_step,
+            "seed": seed,
+        }
+        given: Options = {"mixing": mixing, "start": start, **messages}  # type: ignore[typeddict-item]
+        check_options(given)
         self.inner, self._periods, self.order = _checked(inner), Periods.parse(every, "every"), order
         self.outer, self.average_every, self.steps = outer, average_every, 0
         if not isinstance(order, str) or order not in ORDERS:
@@ -97,23 +114,29 @@ class Gossip(CollectiveOptimizer):
         self.__setstate__({})  # the hooks of torch's optimizers; groups and state are the inner one's
         trained = self._prepare(graph, group_of({"process_group": process_group, "mesh": mesh}))
         options: dict[str, Any] = {"every": self.every, "order": order, "outer": outer, "average_every": average_every}
-        options |= {"mixing": mixing, "message_dtype": message_dtype}
+        options |= {"mixing": mixing, **messages}
         self._options = options
         with self._call("Gossip(...)"), torch.no_grad():
             self._check_same({"inner optimizer": type(inner).__name__}, trained, {**options, "start": start})
             if start == "shared":
                 self._share_parameters()
-            self._rows = self._make_rows(trained, mixing, message_dtype)
+            self._rows = self._make_rows(trained, mixing, messages)
             self._anchors = [row.values() for row in self._rows] if outer else []
             self._momenta = [torch.zeros_like(anchor) for anchor in self._anchors]
             self._begin()
 
     def _make_rows(
-        self, trained: Sequence[dict[str, torch.Tensor]], mixing: str, message_dtype: str
+        self, trained: Sequence[dict[str, torch.Tensor]], mixing: str, messages: Mapping[str, Any]
     ) -> list[ParameterRow]:
         """One row for each dtype, whatever the groups."""
         parameters = {name: p for group in trained for name, p in group.items()}
+        if isinstance(self.graph, DirectedGraph):
+            raise InputError(
+                f"Gossip needs an undirected graph, and {self.graph} is not: use optim.SGP or optim.PushDIGing."
+            )
         weights = make_weights(self.graph, "metropolis", mixing, DSGD1())
+        compression, rounds_before = compression_from(DSGD1(), weights, messages), self._periods.rounds_before
+        self.notes = weights.notes + compression.notes
         rows = []
         for dtype in dict.fromkeys(p.dtype for p in parameters.values()):
             chosen = {name: p for name, p in parameters.items() if p.dtype == dtype}
@@ -121,8 +144,20 @@ class Gossip(CollectiveOptimizer):
             if self._peers is not None:
                 self._peers.prepare_device(device)
             exact = dtype == torch.bfloat16 and self.outer is None  # what is sent has no more digits
-            sent_as = "bf16" if exact else message_dtype
-            network = make_network(weights, state_dtype(dtype), device, sent_as, self._peers, traffic=self._traffic)
+            sent_as = "bf16" if exact and compression.compressor is None else messages["message_dtype"]
+            filters, pairs = on_processes(compression, weights, rounds_before, self._peers)
+            network = make_network(
+                weights,
+                state_dtype(dtype),
+                device,
+                sent_as,
+                self._peers,
+                traffic=self._traffic,
+                rounds_before=rounds_before,
+                filters=filters,
+                consensus_step=compression.step,
+                pairs=pairs,
+            )
             rows.append(ParameterRow(chosen, network))
         return rows
 
@@ -167,18 +202,18 @@ class Gossip(CollectiveOptimizer):
         return self.steps
 
     @property
-    def _round(self) -> int:
-        """The number of the next exchange."""
-        return self._periods.rounds_before(self.steps)
+    def _next(self) -> int:
+        """The step of the next exchange."""
+        return iteration_of(self._periods.rounds_before(self.steps), self._periods.rounds_before)
 
     def _begin(self) -> None:
         """Send what can travel during the next forward and backward pass."""
         if self.order == "combine-then-adapt":
             for number, row in enumerate(self._rows):
                 if self.outer is None and self._periods.exchanges(self.steps):
-                    row.send(row.values(), self._round)
+                    row.send(row.values(), self._next)
                 elif self.outer is not None and not row.sent:  # known as soon as a round begins
-                    row.send(self._anchors[number], self._round)
+                    row.send(self._anchors[number], self._next)
 
     def _exchange(self, number: int) -> None:
         """Combine with the neighbours, after the last inner update before an exchange."""
@@ -188,7 +223,7 @@ class Gossip(CollectiveOptimizer):
             anchor = self._anchors[number]
             x = anchor - self.outer.direction(anchor, x, self._momenta[number])
         if self.order == "adapt-then-combine":
-            row.send(x, self._round)
+            row.send(x, self._next)
         x -= row.disagreement()
         row.assign(x)
         if self.outer is not None:
@@ -244,14 +279,18 @@ class Gossip(CollectiveOptimizer):
         return {**self.inner.state_dict(), KEY: self._own_state()}
 
     def _own_state(self) -> dict[str, Any]:
-        return {"steps": self.steps, "anchors": self._anchors, "momenta": self._momenta}
+        messages = [row.memory() for row in self._rows]
+        known = {"steps": self.steps, "anchors": self._anchors, "momenta": self._momenta}
+        return {**known, "messages": messages} if any(messages) else known
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a saved optimizer; load the model first, and both in all processes together."""
         own = state_dict.get(KEY)
-        if own is None or len(own["anchors"]) != len(self._anchors):
+        mine = self._own_state()
+        if own is None or len(own["anchors"]) != len(self._anchors) or _messages(own) != _messages(mine):
             raise InputError(
-                "the state to load is of another optimizer: expected one that a Gossip with the same outer step saved."
+                "the state to load is of another optimizer: expected one that a Gossip with the same outer step and "
+                "the same compression saved."
             )
         self.inner.load_state_dict({name: value for name, value in state_dict.items() if name != KEY})
         self._resume(own)
@@ -265,8 +304,11 @@ class Gossip(CollectiveOptimizer):
             saved = [*own["anchors"], *own["momenta"]]
             for mine, value in zip([*self._anchors, *self._momenta], saved, strict=True):
                 mine.copy_(value)
-            for row in self._rows:
+            for number, row in enumerate(self._rows):
                 self._forget(row)
+                for name, value in own.get("messages", [{}] * len(self._rows))[number].items():
+                    row.memory()[name].copy_(value)
+                row.synchronize()
             self._begin()
 
     def __reduce__(self) -> Any:
@@ -289,6 +331,11 @@ def _built_again(inner: torch.optim.Optimizer, graph: object, options: dict[str,
     opt = Gossip(inner, graph, **options)
     opt._resume(own)
     return opt
+
+
+def _messages(own: Mapping[str, Any]) -> list[dict[str, torch.Size]]:
+    """What messages keep in a saved state: names and shapes."""
+    return [{name: rows.shape for name, rows in each.items()} for each in own.get("messages", [])]
 
 
 def _checked(inner: object) -> torch.optim.Optimizer:

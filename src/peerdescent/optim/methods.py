@@ -120,3 +120,68 @@ class CSGD(Decentralized):
 
     def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.CSGD(eta=lr), **options)
+
+
+class SGP(Decentralized):
+    """`algorithms.SGP`: stochastic gradient push, for directed graphs. The parameters are z."""
+
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.1, **options: Unpack[Options]) -> None:
+        super().__init__(params, graph, algorithms.SGP(eta=lr), **options)
+
+
+class PushDIGing(Decentralized):
+    """`algorithms.PushDIGing`: gradient tracking for directed graphs."""
+
+    def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
+        super().__init__(params, graph, algorithms.PushDIGing(eta=lr), **options)
+
+
+class GTHSGD(Decentralized):
+    """`algorithms.GTHSGD`: gradient tracking with variance reduction; beta is the share of the new gradient.
+
+    `step(closure)` calls the closure twice, at the current and at the previous x: it must use the same batch both
+    times. What the forward pass changes in the model, such as running statistics, changes twice.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        graph: object,
+        lr: Rate = algorithms.GTHSGD.eta,
+        beta: Rate = algorithms.GTHSGD.beta,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(params, graph, algorithms.GTHSGD(eta=lr, beta=beta), **options)
+
+
+class GTNSGDm(Decentralized):
+    """`algorithms.GTNSGDm`: steps of length lr along the tracked mean of local momenta (beta).
+
+    The norm is that of a parameter group: parameters in one group are normalized together.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        graph: object,
+        lr: Rate = algorithms.GTNSGDm.eta,
+        beta: Rate = algorithms.GTNSGDm.beta,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(params, graph, algorithms.GTNSGDm(eta=lr, beta=beta), **options)
+
+
+class SClipEF(Decentralized):
+    """`algorithms.SClipEF`: smooth clipping with error feedback, with the paper's schedules unless you give numbers."""
+
+    def __init__(
+        self,
+        params: Parameters,
+        graph: object,
+        lr: Rate = algorithms.SClipEF.eta,
+        beta: Rate = algorithms.SClipEF.beta,
+        phi: Rate = algorithms.SClipEF.phi,
+        tau: Rate = algorithms.SClipEF.tau,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(params, graph, algorithms.SClipEF(eta=lr, beta=beta, phi=phi, tau=tau), **options)

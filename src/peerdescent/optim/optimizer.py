@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,16 +17,12 @@ from peerdescent.mixing.periods import Periods
 from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.optim.bucket import Bucket, with_numbers
 from peerdescent.optim.collective import CollectiveOptimizer
+from peerdescent.optim.compression import compression_from, on_processes
 from peerdescent.optim.precision import restore_precision, state_dtype
 from peerdescent.optim.setup import STARTS, Options, check_options, check_weight_decay, group_of
 from peerdescent.training.added_updates import gradient_rate
-from peerdescent.training.compression import Compressed, check_compression, compression_of
-from peerdescent.training.settings import Settings
 
 Parameters = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
-
-COMPRESSION = ("compress", "consensus_step", "message_dtype")
-"""The options that decide how messages are compressed."""
 
 
 class Decentralized(CollectiveOptimizer):
@@ -80,7 +76,7 @@ class Decentralized(CollectiveOptimizer):
             self._share_parameters()
         kinds = options.get("laplacian", "metropolis"), options.get("mixing", "metropolis")
         weights = make_weights(self.graph, *kinds, self.algorithm)
-        self._compression = _compression(self.algorithm, weights, options)
+        self._compression = compression_from(self.algorithm, weights, options)
         self.notes = weights.notes + self._compression.notes
         self._trained_groups = [number for number, parameters in enumerate(trained) if parameters]
         self._buckets = [self._bucket(number, trained[number], weights, options) for number in self._trained_groups]
@@ -96,6 +92,8 @@ class Decentralized(CollectiveOptimizer):
         if self._peers is not None:
             self._peers.prepare_device(one.device)
         kernel, period = options.get("kernel", "auto"), options.get("communication_period", 1)
+        rounds_before = Periods.parse(period).rounds_before
+        filters, pairs = on_processes(self._compression, weights, rounds_before, self._peers)
         network = make_network(
             weights,
             state_dtype(one.dtype),
@@ -103,9 +101,10 @@ class Decentralized(CollectiveOptimizer):
             message_dtype,
             self._peers,
             traffic=self._traffic,
-            rounds_before=Periods.parse(period).rounds_before,
-            filters=self._compression.filters,
+            rounds_before=rounds_before,
+            filters=filters,
             consensus_step=self._compression.step,
+            pairs=pairs,
         )
         return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
 
@@ -116,8 +115,37 @@ class Decentralized(CollectiveOptimizer):
         super().add_param_group(param_group)
 
     def _take_gradients(self) -> None:
+        if self._gradients > 1 and self._closure is None:
+            raise InputError(
+                f"{type(self.algorithm).__name__} needs {self._gradients} gradients per step, at different points on "
+                "one batch: call step(closure) with a function that clears the gradients, computes the loss of the "
+                "batch, calls backward() and returns the loss; this excludes a GradScaler."
+            )
         for bucket in self._buckets:
             bucket.take_gradients()
+
+    @property
+    def _gradients(self) -> int:
+        """The gradients that the next step wants."""
+        return max(bucket.update.gradients_at(bucket.k) for bucket in self._buckets)
+
+    def _take_further_gradients(self, active: bool) -> None:
+        """Compute the gradients at the next points, all parameter groups together, with the closure."""
+        for group, bucket in self._rows():
+            bucket.again(self._variant(group), 0.0 if self._decoupled else self._decay(group, active))
+        try:
+            if active and self._closure is not None:
+                self.zero_grad()
+                with torch.enable_grad():
+                    self._closure()
+                for bucket in self._buckets:
+                    bucket.take_gradients()
+        finally:
+            for bucket in self._buckets:
+                bucket.go_back()
+
+    def _decay(self, group: dict[str, Any], active: bool) -> float:
+        return float(group.get("weight_decay", 0.0)) if active else 0.0
 
     def _iterate(self, active: bool) -> int:
         """One iteration; a parameter without a gradient, and an inactive process, count as having a zero one.
@@ -126,10 +154,12 @@ class Decentralized(CollectiveOptimizer):
         """
         if self._joining:
             self._share_hyperparameters(active)
+        for _, bucket in self._rows() if not active else ():
+            bucket.update.gradient.zero_()
+        for _ in range(1, self._gradients):
+            self._take_further_gradients(active)
         for group, bucket in self._rows():
-            if not active:
-                bucket.update.gradient.zero_()
-            decay = float(group.get("weight_decay", 0.0)) if active else 0.0
+            decay = self._decay(group, active)
             merging = self._average_every is not None and (bucket.k + 1) % self._average_every == 0
             bucket.step(self._variant(group), decay, self._decoupled, self._mean_sent if merging else None)
             group["step"] = bucket.k
@@ -205,14 +235,6 @@ class Decentralized(CollectiveOptimizer):
             for name, pieces in bucket.memory().items():
                 for parameter, piece in zip(bucket.parameters, pieces, strict=True):
                     self.state[parameter][name] = piece
-
-
-def _compression(algorithm: Algorithm, weights: Weights, options: Options) -> Compressed:
-    """How messages are compressed, with the random numbers of seed 0."""
-    given: Mapping[str, Any] = options
-    asked = Settings(**{name: given[name] for name in COMPRESSION if name in given})
-    check_compression(algorithm, weights.graph, asked)
-    return compression_of(algorithm, weights, asked)
 
 
 def _numbers(algorithm: Algorithm) -> list[str]:

@@ -41,14 +41,14 @@ class ParameterRow:
         views = [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
         torch._foreach_copy_([p.detach() for p in self.parameters], views)
 
-    def send(self, row: torch.Tensor, round: int) -> None:
-        """Send a row to the neighbours of a round; returns at once. An answer that nobody has used is dropped."""
+    def send(self, row: torch.Tensor, k: int) -> None:
+        """Send a row to the neighbours of the exchange in step k; returns at once. An unused answer is dropped."""
         self.wait()
         self.sent = True
         if self._exchange is not None:
-            self.network.begin(round)
+            self.network.begin(k)
             self._exchange.outgoing.copy_(row.to(torch.bfloat16) if self.network.rounded else row)
-            self._exchange.start(round)
+            self._exchange.start(k)
             self._in_flight = True
 
     def wait(self) -> None:
@@ -64,6 +64,15 @@ class ParameterRow:
         if self._exchange is None:  # a single agent
             return torch.zeros_like(self.values()[:, :1])
         return self.network.disagreement_matrix @ self._exchange.rows
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """What messages keep from one exchange to the next, such as copies; empty unless they are compressed."""
+        return {} if self._exchange is None else self._exchange.memory
+
+    def synchronize(self) -> None:
+        """Tell the neighbours what `memory` holds, after it was written; in all processes together."""
+        if self._exchange is not None:
+            self._exchange.synchronize()
 
     def check(self) -> None:
         """Check that the parameters have kept their shapes and dtypes.

@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     compress: "topk:SHARE", "randk:SHARE", "qsgd:BITS", "sign" or "bf16": send compressed changes of public copies,
         which are part of the state; save it before `wait` ("none").
     consensus_step: c, which multiplies L and I−W (1, or less if messages are compressed).
+    seed: decides the random numbers of compressors, as in experiments (0).
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
     process_group: the processes of torch.distributed that are the agents, by rank (all).
@@ -48,6 +49,7 @@ class Options(TypedDict, total=False):
     message_dtype: str
     compress: str
     consensus_step: float | None
+    seed: int
     start: str
     kernel: str
     process_group: dist.ProcessGroup | None

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from peerdescent._util.memory import check_fits
 from peerdescent._util.validation import check_choice, check_integer, check_number
+from peerdescent.data import adult, bundled, stream
 from peerdescent.data import partition as make_partition
-from peerdescent.data import stream
+from peerdescent.data.census import CATEGORIES
+from peerdescent.data.groups import Groups
 from peerdescent.data.shards import Shards
 from peerdescent.errors import InputError
 from peerdescent.problems.sampled import Sampled
 
-SOURCES = ("generated", "breast-cancer", "digits")
+SOURCES = ("generated", "breast-cancer", "digits", "adult")
 
 
 class LogisticNonconvex(Sampled):
@@ -75,7 +79,18 @@ def logistic_nonconvex(
     sizes: str = "even",
     seed: int = 0,
 ) -> LogisticNonconvex:
-    """Nonconvex logistic regression on generated or scikit-learn data; a fifth of it is test data.
+    """Nonconvex logistic regression on generated data, data of scikit-learn, or Adult.
+
+    Args:
+        agents: n; each has a part of the training samples.
+        partition: "iid", "label", "dirichlet:A", or for adult "by:COLUMN", such as "by:occupation".
+        source: "generated", "breast-cancer", "digits" (odd or even), or "adult", which is fetched: 30,162 people
+            with 104 features. A fifth of the samples is test data; Adult has its own, 15,060 people.
+        samples: how many are generated.
+        dimension: features of generated data, without the constant one that all data have.
+        regularisation: λ.
+        sizes: "even" or "uneven".
+        seed: determines generated data, which samples are test data, and the partition.
 
     >>> logistic_nonconvex(agents=5, samples=100).sizes
     [16, 16, 16, 16, 16]
@@ -84,17 +99,44 @@ def logistic_nonconvex(
     check_integer("dimension", dimension, 1)
     check_choice("source", source, SOURCES)
     check_fits(f"a problem of {samples:,} samples and dimension {dimension:,}", 8 * samples * dimension)
-    features, classes = _data(source, samples, dimension, seed)
-    order = stream(seed, "split").permutation(len(features))
-    cut = len(order) - len(order) // 5
-    train, held = order[:cut], order[cut:]
-    inputs, labels = torch.from_numpy(features), torch.from_numpy(2.0 * classes - 1)
-    shards = make_partition(classes[train], agents, partition, seed, sizes)
-    test = (inputs[held], labels[held])
-    problem = LogisticNonconvex(inputs[train], labels[train], shards, regularisation, test)
+    data = _census() if source == "adult" else _drawn(*_data(source, samples, dimension, seed), seed)
+    inputs, labels = torch.from_numpy(data.features), torch.from_numpy(2.0 * data.classes - 1)
+    train, held = data.train, data.test
+    shards = make_partition(data.classes[train], agents, partition, seed, sizes, data.groups)
+    problem = LogisticNonconvex(inputs[train], labels[train], shards, regularisation, (inputs[held], labels[held]))
     new = problem.to(torch.device("cpu"), torch.float32)
     assert isinstance(new, LogisticNonconvex)
     return new
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Features with a constant column for the bias, classes 0 or 1, and which rows are for training and for testing."""
+
+    features: NDArray[np.float64]
+    classes: NDArray[np.int64]
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    groups: Groups = field(default_factory=dict)
+
+
+def _drawn(features: NDArray[np.float64], classes: NDArray[np.int64], seed: int) -> _Samples:
+    order = stream(seed, "split").permutation(len(features))
+    cut = len(order) - len(order) // 5
+    return _Samples(features, classes, order[:cut], order[cut:])
+
+
+def _census() -> _Samples:
+    census = adult()
+    train, test, _ = census.features()
+    features = np.concatenate([train, test])
+    rows, classes = np.arange(len(features)), np.concatenate([census.train_labels, census.test_labels])
+    groups = {key: census.train[key] for key in CATEGORIES}
+    return _Samples(_with_constant(features), classes, rows[: len(train)], rows[len(train) :], groups)
+
+
+def _with_constant(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.column_stack([np.ones(len(features)), features])
 
 
 def _data(source: str, samples: int, dimension: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -105,11 +147,7 @@ def _data(source: str, samples: int, dimension: int, seed: int) -> tuple[NDArray
         noise = 0.5 * random.standard_normal(samples)
         classes = (features @ random.standard_normal(dimension) / dimension**0.5 + noise > 0).astype(np.int64)
     else:
-        from sklearn import datasets
-
-        loaded = datasets.load_breast_cancer() if source == "breast-cancer" else datasets.load_digits()
-        features, classes = loaded.data, loaded.target
-        if source == "digits":
-            classes = classes % 2  # odd or even
+        features, targets = bundled(source)
+        classes = targets.astype(np.int64) % 2  # digits are odd or even
         features = (features - features.mean(0)) / (features.std(0) + 1e-9)
-    return np.column_stack([np.ones(len(features)), features]), np.asarray(classes, dtype=np.int64)
+    return _with_constant(features), classes

@@ -216,7 +216,8 @@ class ModuleGradients(AgentBuffers):
         if key not in self._leaves:
             rows = [aligned(row) for row in points.detach()]
             leaves = [{name: view.requires_grad_() for name, view in self.unflatten(row).items()} for row in rows]
-            self._leaves = {key: (rows, leaves)}
+            kept = list(self._leaves.items())[-1:]  # a step may alternate between two points
+            self._leaves = {**dict(kept), key: (rows, leaves)}
         rows, leaves = self._leaves[key]
         for row, point in zip(rows, points.detach(), strict=True):
             if row.data_ptr() != point.data_ptr():

@@ -124,8 +124,9 @@ def quadratic(
     spread: float = 1.0,
     noise: float = 0.0,
     seed: int = 0,
+    curvature: float = 1.0,
 ) -> Quadratic:
-    """Make a random quadratic problem: A_i = QᵀDQ with eigenvalues in [1/condition, 1], c_i = N(0, spread²).
+    """Make a random quadratic problem: A_i = QᵀDQ, c_i = N(0, spread²), eigenvalues in curvature·[1/condition, 1].
 
     >>> quadratic(agents=4, dimension=3).agents
     4
@@ -135,12 +136,13 @@ def quadratic(
         check_integer("quadratic: dimension", dimension, 1),
     )
     condition, spread = check_number("condition", condition, 1), check_number("spread", spread)
+    curvature = check_number("curvature", curvature, 0)
     check_fits(f"quadratic with {agents:,} agents and dimension {dimension:,}", 8 * agents * dimension**2)
     A, c = [], []
     for agent in range(agents):
         random = stream(seed, "quadratic", agent)
         basis = np.linalg.qr(random.standard_normal((dimension, dimension)))[0]
-        eigenvalues = condition ** -random.uniform(0, 1, dimension)
+        eigenvalues = curvature * condition ** -random.uniform(0, 1, dimension)
         A.append(basis.T @ np.diag(eigenvalues) @ basis)
         c.append(spread * random.standard_normal(dimension))
     return Quadratic(np.stack(A), np.stack(c), noise)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -13,15 +14,19 @@ from torch import nn
 from peerdescent._util.memory import check_fits
 from peerdescent._util.schema import LARGEST
 from peerdescent._util.validation import check_integer, described, did_you_mean
+from peerdescent.data.datasets import find
 from peerdescent.errors import InputError
 from peerdescent.problems.base import Problem
 from peerdescent.problems.logistic import logistic_nonconvex
 from peerdescent.problems.mnist_cnn import MnistCNN, convolutional_net
 from peerdescent.problems.mnist_nn import PIXELS, MnistNN, SigmoidNet
+from peerdescent.problems.networks import resnet_parameters, transformer_parameters
 from peerdescent.problems.noise import BLOCK
+from peerdescent.problems.pictures import SHAPES, cifar10_resnet, layer_sizes, mlp
 from peerdescent.problems.quadratic import quadratic
 from peerdescent.problems.ripples import Ripples
 from peerdescent.problems.sizes import Size
+from peerdescent.problems.texts import char_transformer
 
 FROM_EXPERIMENT = ("agents", "partition")
 """Options that come from other keys of an experiment: the size of the graph and `partition`."""
@@ -37,6 +42,8 @@ class Entry:
     """The length of x as a function of some options, for problems whose data need not be loaded to know it."""
     size: Callable[..., Size] | None = None
     """The size as a function of some options and `agents`, so that what cannot fit into memory is not begun."""
+    dataset: Callable[..., str | None] | None = None
+    """The data set that it reads as a function of some options, to be fetched before several processes want it."""
 
     def options(self) -> dict[str, Any]:
         """Return the options with their defaults."""
@@ -55,13 +62,14 @@ def register(
     summary: str = "",
     dimension: Callable[..., int] | None = None,
     size: Callable[..., Size] | None = None,
+    dataset: Callable[..., str | None] | None = None,
 ) -> None:
     """Register a problem under a name; `make` takes agents=, partition= and further options."""
     if not isinstance(name, str) or not name:
         raise InputError(f"name is {described(name)}: expected the name of a problem.")
     if not callable(make):
         raise InputError(f"make is {described(make)}: expected a function that makes the problem {name!r}.")
-    _PROBLEMS[name] = Entry(make, summary or (make.__doc__ or "").strip().split("\n")[0], dimension, size)
+    _PROBLEMS[name] = Entry(make, summary or (make.__doc__ or "").strip().split("\n")[0], dimension, size, dataset)
 
 
 def make(name: str, agents: int, partition: str = "iid", **options: Any) -> Problem:
@@ -106,6 +114,19 @@ def size(name: str, agents: int, **options: Any) -> Size | None:
     if entry.size is None:
         return None
     found: Size = _call(entry.size, {**entry.options(), **checked, "agents": agents})
+    return found
+
+
+def dataset(name: str, **options: Any) -> str | None:
+    """Return the data set that a problem reads, one of those of `peerdescent list datasets`; None if there is none.
+
+    >>> dataset("logistic-nonconvex", source="adult"), dataset("quadratic")
+    ('adult', None)
+    """
+    entry, checked = _find(name, options)
+    if entry.dataset is None:
+        return None
+    found: str | None = _call(entry.dataset, {**entry.options(), **checked})
     return found
 
 
@@ -159,7 +180,8 @@ def _noise(agents: int, dimension: int, noise: float) -> int:
 
 def _logistic_size(samples: int, dimension: int, source: str) -> Size:
     """Only generated data can be of any size; a feature is drawn and then put beside the constant column."""
-    samples, width = (samples, dimension + 1) if source == "generated" else (2000, 65)
+    known = {"generated": (samples, dimension + 1), "adult": (45_222, 105)}
+    samples, width = known.get(source, (2000, 65))
     return Size(width, 16 * samples * width, sample=4 * (width + 1))
 
 
@@ -170,6 +192,23 @@ def _images_size(samples: int, pixels: int, dimension: int) -> Size:
 
 def _parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
+
+
+def _mlp_size(source: str, hidden: int) -> Size:
+    layers = layer_sizes(source, hidden)
+    return _images_size(SHAPES[source][0], layers[0], sum((a + 1) * b for a, b in pairwise(layers)))
+
+
+def _resnet_size(blocks: int, width: int, samples: int, tested: int) -> Size:
+    """All pictures are read, in bytes and in single precision, whatever part of them is used."""
+    used = _images_size(samples + tested, 3 * 32 * 32, resnet_parameters(blocks, width))
+    return Size(used.dimension, used.data + 60_000 * 5 * 3 * 32 * 32, used.sample)
+
+
+def _transformer_size(source: str, width: int, layers: int, heads: int, context: int) -> Size:
+    """Passages have their characters twice, as inputs and as targets, and are read and then sorted into shards."""
+    dimension = transformer_parameters(width, layers, heads, context)
+    return Size(dimension, 2 * 16 * find(source).size, 16 * context)
 
 
 register(
@@ -185,10 +224,36 @@ register(
     "convolutional network on all of MNIST, the second experiment of the paper",
     lambda reading="code": _parameters(convolutional_net(reading)),
     lambda reading="code": _images_size(70_000, 28 * 28, _parameters(convolutional_net(reading))),
+    lambda: "mnist",
 )
 register("quadratic", quadratic, "random quadratic costs with a known optimum", size=_quadratic_size)
 register(
-    "logistic-nonconvex", logistic_nonconvex, "logistic regression with a nonconvex regulariser", size=_logistic_size
+    "logistic-nonconvex",
+    logistic_nonconvex,
+    "logistic regression with a nonconvex regulariser, on generated data, Adult and others",
+    size=_logistic_size,
+    dataset=lambda source: None if source == "generated" else source,
+)
+register(
+    "mlp",
+    mlp,
+    "perceptron with one hidden layer on digits, Fashion-MNIST, Adult and others",
+    size=_mlp_size,
+    dataset=lambda source: source,
+)
+register(
+    "cifar10-resnet",
+    cifar10_resnet,
+    "small residual network with group normalisation on CIFAR-10",
+    size=_resnet_size,
+    dataset=lambda: "cifar10",
+)
+register(
+    "char-transformer",
+    char_transformer,
+    "transformer that predicts the next character of speeches or plays, for example one speaker per agent",
+    size=_transformer_size,
+    dataset=lambda source: source,
 )
 register(
     "ripples",

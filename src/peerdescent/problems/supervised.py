@@ -76,20 +76,20 @@ class Supervised(ModuleGradients):
         """Return the parameters of the module for all agents ("shared"), or new ones for each agent ("independent")."""
         if self.start_kind == "shared":
             return self.flatten(self._pristine).expand(self.agents, -1).to(self.device, self.dtype).contiguous()
-        rows = [self.flatten(self._fresh(seed, agent)) for agent in range(self.agents)]
+        rows = [self.flatten(self._fresh(seed, self.number(agent))) for agent in range(self.agents)]
         return torch.stack(rows).to(self.device, self.dtype)
 
-    def _fresh(self, seed: int, agent: int) -> nn.Module:
-        """Return the module with new parameters for one agent."""
+    def _fresh(self, seed: int, number: int) -> nn.Module:
+        """Return the module with the new parameters of the agent of that number."""
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(int(stream(seed, "start", self.number(agent)).integers(2**62)))
+            torch.default_generator.manual_seed(int(stream(seed, "start", number).integers(2**62)))
             return copy.deepcopy(self._pristine).cpu().apply(_reset)  # the same numbers whatever the device
 
     def initial_buffers(self, seed: int) -> Buffers:
         """Return the buffers of the module for all agents, or those of each agent's new module."""
         if self.start_kind != "independent" or not self.changing:
             return super().initial_buffers(seed)
-        fresh = [dict(self._fresh(seed, agent).named_buffers()) for agent in range(self.agents)]
+        fresh = [dict(self._fresh(seed, self.number(agent)).named_buffers()) for agent in range(self.agents)]
         return {name: torch.stack([buffers[name] for buffers in fresh]).to(self.device) for name in self.changing}
 
     def preferred_strategy(self) -> tuple[str, str]:

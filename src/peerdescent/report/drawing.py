@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from peerdescent._util.extras import needed_for
 from peerdescent._util.files import FULL_DISK, write_atomically
 from peerdescent.errors import InputError
-from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum
-from peerdescent.report.layout import LABELLED, WeightedGraph, frames, positions
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph, GraphSequence, Spectrum
+from peerdescent.report.layout import LABELLED, WeightedGraph, arrow_heads, frames, positions
 from peerdescent.report.style import COLOURS
 
 with needed_for("figures"):
     import matplotlib
     from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
+    from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.figure import Figure
     from matplotlib.mathtext import MathTextParser
 
@@ -94,6 +94,7 @@ def topology(graph: AnyGraph, spectrum: Spectrum | None = None, kind: str = "met
 def _rounds(sequence: GraphSequence) -> Figure:
     """The first rounds of a sequence, each with its number, the agents at the same places."""
     shown, places = frames(sequence), positions(sequence)
+    stays = isinstance(sequence, DirectedGraph) and sequence.period == 1
     columns = len(shown) if len(shown) <= 3 else (len(shown) + 1) // 2
     rows = -(-len(shown) // columns)
     figure = new_figure(max(5.4, 3.0 * columns), 3.2 * rows + 1.2)
@@ -102,7 +103,10 @@ def _rounds(sequence: GraphSequence) -> Figure:
     for round, axes in enumerate(panels):
         if round < len(shown):
             _draw(axes, shown[round], places, 0.55)
-            axes.set_title(f"round {round}", size="medium", color="0.25")
+            if isinstance(sequence, DirectedGraph):
+                heads = arrow_heads(places, sequence.arcs(round).pairs, 0.09)
+                axes.add_collection(PolyCollection(list(heads), facecolors="0.45", zorder=1.5))
+            axes.set_title("" if stays else f"round {round}", size="medium", color="0.25")
         else:
             axes.set_visible(False)
     figure.suptitle(label_text(sequence.spec))

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerdescent._util.numbers import finite_or_none
-from peerdescent.graphs import AnyGraph, Graph, GraphSequence
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph, GraphSequence
 from peerdescent.report import quantities
-from peerdescent.report.layout import LABELLED, WeightedGraph, frames, positions
+from peerdescent.report.layout import LABELLED, WeightedGraph, arrow_heads, frames, positions
 from peerdescent.report.quantities import added_columns
 from peerdescent.runs.metrics import COLUMNS as METRICS_COLUMNS
 from peerdescent.runs.metrics import Metrics, Row, diverged
@@ -182,8 +182,19 @@ def _rounds(sequence: GraphSequence, places: NDArray[np.float64], height: float)
         row, column = divmod(round, columns)
         place = f"translate({column * WIDTH / columns:.1f} {row * cell / columns:.1f}) scale({1 / columns:.4f})"
         name = f'<text class="round" x="{WIDTH / 2:.0f}" y="{height + label / 2:.0f}">round {round}</text>'
-        made.append(f'<g transform="{place}">{_one(graph, places)}{name}</g>')
+        heads = ""
+        if isinstance(sequence, DirectedGraph):
+            heads = _arrows(sequence.arcs(round).pairs, places)
+            name = name if sequence.period > 1 else ""
+        made.append(f'<g transform="{place}">{_one(graph, places)}{heads}{name}</g>')
     return "".join(made), -(-len(shown) // columns) * cell / columns
+
+
+def _arrows(pairs: NDArray[np.int64], places: NDArray[np.float64]) -> str:
+    """The heads of directed edges."""
+    corners = arrow_heads(places, pairs[thin(len(pairs), MOST_EDGES)], 12.0)
+    path = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}L{e:.1f} {f:.1f}Z" for (a, b), (c, d), (e, f) in corners)
+    return f'<path class="arrows" fill="currentColor" fill-opacity="0.6" d="{path}"/>'
 
 
 def _one(graph: Graph, places: NDArray[np.float64]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
-from peerdescent.graphs import AnyGraph, Graph, GraphSequence, Spectrum, spectrum
+from peerdescent.graphs import AnyGraph, DirectedGraph, Graph, GraphSequence, Spectrum, spectrum
 from peerdescent.graphs.own_weights import label
 
 LABELLED = 60
@@ -71,6 +71,16 @@ def frames(graph: AnyGraph) -> list[Graph]:
     return [graph.graph(round) for round in range(min(FRAMES, graph.period or FRAMES))]
 
 
+def arrow_heads(places: NDArray[np.float64], pairs: NDArray[Any], size: float) -> NDArray[np.float64]:
+    """A triangle on each line from one agent to another, two thirds of the way: lines × 3 corners × 2."""
+    begin, end = places[pairs[:, 0]], places[pairs[:, 1]]
+    along = end - begin
+    along = size * along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)
+    across = np.stack([-along[:, 1], along[:, 0]], axis=1) / 2
+    tip = begin + (end - begin) * 2 / 3
+    return np.stack([tip, tip - along + across, tip - along - across], axis=1)
+
+
 def _sequence_caption(graph: AnyGraph) -> str:
     """The agents and the rounds that are drawn in one line, what a round has in a second."""
     agents = "1 agent" if graph.n == 1 else f"{graph.n} agents"
@@ -82,8 +92,12 @@ def _sequence_caption(graph: AnyGraph) -> str:
         rounds += f", of which the first {shown} are drawn" if shown < graph.period else ""
     low, high = (f"{degree:.3g}" for degree in (graph.mean_degrees.min(), graph.mean_degrees.max()))
     degree = low if low == high else f"{low}–{high}"
-    edges = f"{graph.mean_edges:.4g} edge" + "s" * (graph.mean_edges != 1)
-    return f"{agents}, {rounds}\n{edges} and degree {degree} on average, {len(graph.union.edges)} edges in all rounds"
+    directed, out = ("directed ", "out-") if isinstance(graph, DirectedGraph) else ("", "")
+    edges = f"{graph.mean_edges:.4g} {directed}edge" + "s" * (graph.mean_edges != 1)
+    total = len(graph.all_arcs) if isinstance(graph, DirectedGraph) else len(graph.union.edges)
+    if directed and graph.period == 1:
+        return f"{agents}, {edges}\n{out}degree {degree}"
+    return f"{agents}, {rounds}\n{edges} and {out}degree {degree} on average, {total} edges in all rounds"
 
 
 def positions(graph: AnyGraph) -> NDArray[np.float64]:

@@ -13,16 +13,17 @@ from peerdescent._util import extras
 from peerdescent.data.fetch import fetch
 from peerdescent.experiments import pool
 from peerdescent.reproduce import (
-    compression,
-    gradient_tails,
-    heavy_tails,
-    heavy_tails_report,
+    communication,
+    communication_report,
+    heavy_tails_run,
     heterogeneous,
     placement,
+    placement_report,
     speedup,
     speedup_report,
 )
 from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
+from peerdescent.reproduce.measured import Measured
 from peerdescent.reproduce.report import accuracy_table, write_report
 from peerdescent.reproduce.results import LineResult, collect
 from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_studies, parts, read_study
@@ -30,15 +31,15 @@ from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_st
 
 def execute(what: str, seeds: int, reading: str, budget: float, out: Path, jobs: int, console: Console) -> Path:
     """Run a study of the paper, all of them, or one that it lacks; returns the report's path."""
-    if what == "compression":
-        return _compression(budget, out / what, console)
-    if what == "placement":
-        return _placement(budget, out / what, console)
     extras.require("matplotlib", "figures")  # now, not after hours of runs
     shortened = f" --budget {budget}" * (budget != 1)
+    if what == "communication":
+        return _communication(budget, out / what, jobs, console, f"peerdescent reproduce {what}{shortened}")
+    if what == "placement":
+        return _placement(budget, out / what, console, f"peerdescent reproduce {what}{shortened}")
     if what == "heavy-tails":
         command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
-        return _heavy_tails(seeds, budget, out / what, jobs, console, command)
+        return heavy_tails_run.run(seeds, budget, out / what, jobs, console, _bar(console), command)
     if what in ADDITIONAL_CLAIMS:
         command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
         make = {"speedup": _speedup, "heterogeneous-data": _heterogeneous}[what]
@@ -67,36 +68,19 @@ def _heterogeneous(seeds: int, budget: float, out: Path, jobs: int, console: Con
     return path
 
 
-def _compression(budget: float, out: Path, console: Console) -> Path:
-    iterations, found = max(1, round(compression.ITERATIONS * budget)), list[tuple[str, ...]]()
-    for row in compression.rows(iterations):
-        found.append(row)
-        console.print(*row, sep="  ", markup=False)
-    command = "peerdescent reproduce compression" + f" --budget {budget}" * (budget != 1)
-    return compression.write_report(compression.table(found, iterations), out, command)
+def _communication(budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
+    todo = communication.parts(budget)
+    _run(todo, out, jobs, console, communication.measure, communication.measured)
+    found = communication.collect(todo, out)
+    for table in communication_report.tables(found).values():
+        console.print(table.to_rich())
+    return communication_report.write_report(found, out, command, shortened=budget != 1)
 
 
-def _placement(budget: float, out: Path, console: Console) -> Path:
-    iterations, found = max(100, round(placement.ITERATIONS * budget)), list[tuple[str, ...]]()
-    for row in placement.rows(iterations):
-        found.append(row)
-        console.print(*row, sep="  ", markup=False)
-    command = "peerdescent reproduce placement" + f" --budget {budget}" * (budget != 1)
-    return placement.write_report(placement.table(found, iterations), out, command)
-
-
-def _heavy_tails(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
-    fetch("mnist", announce=lambda text: console.print(text, markup=False))
-    found, results = list[heavy_tails.Bias](), []
-    for one in heavy_tails.biases(budget):
-        found.append(one)
-        console.print(f"bias, {one.noise}, {one.method}: {one.bias:.3f} ± {one.error:.3f}", markup=False)
-    for setting in heavy_tails.settings(budget):
-        outcomes = heavy_tails.run_setting(setting, out / "tuned", seeds, jobs, lambda stage, runs: lambda run, k: None)
-        results.append((setting, outcomes))
-        console.print(heavy_tails_report.tuned_table(setting, outcomes).to_rich(("tuned values",), setting.title))
-    tails = [one for network in gradient_tails.NETWORKS for one in gradient_tails.measure(network, budget)]
-    return heavy_tails_report.write_report(found, results, tails, out, command)
+def _placement(budget: float, out: Path, console: Console, command: str) -> Path:
+    found = placement.cells(Measured(out), budget, _bar(console))
+    console.print(placement_report.table(found).to_rich())
+    return placement_report.write_report(found, out, command, shortened=budget != 1)
 
 
 def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
@@ -128,11 +112,7 @@ def _run(
     done: Callable[[Part, Path], bool] | None = None,
 ) -> None:
     """One line of progress per study."""
-    bar = Progress(
-        TextColumn("{task.description:<8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(compact=True), console=console, disable=console.quiet,
-    )  # fmt: skip
-    lock = threading.Lock()
+    bar, lock = _bar(console), threading.Lock()
     with bar:
         names = list(dict.fromkeys(part.study for part in todo))
         tasks = {
@@ -148,3 +128,10 @@ def _run(
                 bar.update(tasks[part.study], completed=total, state=f"{part.line.label}, seed {part.seed}")
 
         pool.execute(todo, out, jobs, report, work, done)
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(compact=True), console=console, disable=console.quiet,
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from peerdescent import problems
-from peerdescent.algorithms import DSGPA, PRESETS, Algorithm, find, make
+from peerdescent.algorithms import DSGPA, Algorithm, make
 from peerdescent.errors import DivergedError
 from peerdescent.experiments.schema import Experiment, from_keys
 from peerdescent.problems import Quadratic
@@ -36,12 +36,14 @@ WHAT = {
     "pareto:1.6": "centred Pareto with a = 1.6: skewed, infinite variance",
 }
 PLAIN, POWERED, EXACT, MENDED = "dsgpa-f", "dsgpa-f-pb", "dsgpa-f-pb-exact", "dsgpa-f-pb-exact-momentum"
-OTHERS = ("powered-tracking", "d-sgt-1", "d-sgd-1", "clipped-d-sgd", "gt-nsgdm", "sclip-ef")
-TRIALS = 6
+TRACKING = "d-sgt-2"
+OTHERS = ("powered-tracking", TRACKING, "clipped-d-sgd", "gt-nsgdm", "sclip-ef")
+TRIALS = {"quadratic": 18, "mnist-nn": 8}
+"""Trial runs of every method, by problem."""
 
 # ---- The bias, with given steps that decrease ------------------------------------------------------------
 
-AGENTS, INSTANCES, COPIES, ITERATIONS = 10, 10, 20, 10_000
+AGENTS, INSTANCES, COPIES, ITERATIONS = 10, 10, 20, 5_000
 GRAPH = f"ring:{AGENTS}"
 GAMMA, THETA = 0.5, 0.05
 ETA, DECAY, ALPHA, BETA = 0.1, 0.002, 5.0, 1.0
@@ -73,12 +75,14 @@ def bias_methods() -> dict[str, Algorithm]:
         EXACT: DSGPA(eta, ALPHA, BETA, GAMMA, power_on="direction"),
         MENDED: DSGPA(eta, ALPHA, BETA, GAMMA, power_on="direction", momentum=THETA),
     }
-    for name in (name for name in OTHERS if name in PRESETS):
-        known = find(name).options()
-        wanted: dict[str, Any] = {"eta": eta, "gamma": GAMMA}
-        chosen = {key: value for key, value in wanted.items() if key in known}
-        found[name] = make(name, **chosen)
-    return found
+    root = math.sqrt(INSTANCES * COPIES)  # lengths of rows grow with their number of entries
+    return found | {
+        "powered-tracking": make("powered-tracking", eta=eta, gamma=GAMMA),
+        TRACKING: make(TRACKING, eta=eta),
+        "clipped-d-sgd": make("clipped-d-sgd", eta=eta, tau=root),
+        "gt-nsgdm": make("gt-nsgdm", eta=Inverse(ETA * root, DECAY)),
+        "sclip-ef": make("sclip-ef"),  # its schedules are part of it
+    }
 
 
 def costs(copies: int = COPIES) -> tuple[Quadratic, Numbers]:
@@ -110,13 +114,6 @@ def bias_of(name: str, method: Algorithm, noise: str, iterations: int = ITERATIO
     return Bias(name, noise, _root_mean_square(errors.mean(axis=1)), _root_mean_square(spread))
 
 
-def biases(budget: float = 1.0) -> Iterator[Bias]:
-    """All biases, as soon as each is there."""
-    for noise in ("none", *NOISES):
-        for name, method in bias_methods().items():
-            yield bias_of(name, method, noise, max(1, round(ITERATIONS * budget)))
-
-
 def _root_mean_square(values: Numbers) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
@@ -136,8 +133,8 @@ class Setting:
 
 
 def methods() -> tuple[str, ...]:
-    """The methods that are compared, those of others if they are registered."""
-    return (PLAIN, POWERED, EXACT, MENDED, *(name for name in OTHERS if name in PRESETS))
+    """The methods that are compared."""
+    return (PLAIN, POWERED, EXACT, MENDED, *OTHERS)
 
 
 def settings(budget: float = 1.0) -> list[Setting]:
@@ -152,7 +149,7 @@ def settings(budget: float = 1.0) -> list[Setting]:
         keys = {"problem": "quadratic", "graph": GRAPH, "batch_size": 0, "iterations": 2000, "gradient_noise": noise}
         made.append(_setting(f"quadratic-{_kind(noise)}", f"Quadratics, {WHAT[noise]}", keys, options, budget, lowest))
     for noise in NOISES:
-        keys = {"problem": "mnist-nn", "graph": "ring:5", "partition": "label", "batch_size": 20, "iterations": 600}
+        keys = {"problem": "mnist-nn", "graph": "ring:5", "partition": "label", "batch_size": 20, "iterations": 200}
         keys["gradient_noise"] = f"{noise}:0.01"
         title = f"Two-layer network, two digits per agent, 0.01 times {WHAT[noise]}"
         made.append(_setting(f"network-{_kind(noise)}", title, keys, {"start": "glorot"}, budget))
@@ -163,7 +160,8 @@ def _setting(
     name: str, title: str, keys: dict[str, Any], options: dict[str, Any], budget: float, lowest: float = 0.0
 ) -> Setting:
     iterations = max(10, round(keys["iterations"] * budget))
-    chosen = {**keys, "iterations": iterations, "eval_every": max(1, iterations // 40), "algorithms": list(methods())}
+    chosen = {**keys, "iterations": iterations, "eval_every": max(1, iterations // 30), "algorithms": list(methods())}
+    chosen["per_agent"] = False
     experiment = from_keys({**chosen, "set": {"problem": options, EXACT: {"beta": 3.0}}}, name)
     return Setting(name, title, experiment, lowest)
 
@@ -204,7 +202,14 @@ class Outcome:
 def run_setting(setting: Setting, out: Path, seeds: int, jobs: int, progress: OnProgress) -> list[Outcome]:
     """Tune every method at the same budget, or go on with it; return how they ended on fresh seeds."""
     folder = out / setting.name
-    found = tune(setting.experiment, folder, Budget(TRIALS, seeds), jobs, resume=True, progress=progress)
+    found = tune(
+        setting.experiment,
+        folder,
+        Budget(TRIALS[setting.experiment.problem], seeds),
+        jobs,
+        resume=True,
+        progress=progress,
+    )
     return [_outcome(setting, one, found, folder) for one in found.methods]
 
 

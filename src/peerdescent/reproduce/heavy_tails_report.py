@@ -149,7 +149,8 @@ def bias_table(found: Sequence[Bias]) -> Table:
     note = (
         f"Scalar heterogeneous quadratics on {GRAPH}, exact gradients plus noise of scale 1: RMS over ten instances of "
         f"the bias of x̄, ± its standard error from 20 copies of each. η = {ETA}/(1 + {DECAY}k), α = {ALPHA:g}, "
-        f"β = {BETA:g}, γ = {GAMMA}, θ = {THETA}. Methods that normalise whole vectors see all copies as one vector."
+        f"β = {BETA:g}, γ = {GAMMA}, θ = {THETA}. `sclip-ef` "
+        "has its own schedules. `clipped-d-sgd` (τ = √200) and `gt-nsgdm` (η√200) see all copies as one vector."
     )
     return Table("Bias with given steps", ("method", *noises), rows, note)
 
@@ -164,7 +165,7 @@ def _bias_chapter(found: Sequence[Bias]) -> writing.Chapter:
 
 def _bias_figure(found: Sequence[Bias]) -> Figure:
     from peerdescent.report.drawing import finalize_layout, new_figure
-    from peerdescent.report.style import curve_style
+    from peerdescent.report.style import COLOURS
 
     names, noises = list(dict.fromkeys(b.method for b in found)), list(dict.fromkeys(b.noise for b in found))
     figure = new_figure(8.4, 4.2)
@@ -173,7 +174,9 @@ def _bias_figure(found: Sequence[Bias]) -> Figure:
         own = [one for one in found if one.method == name]
         heights = [min(one.bias, 10.0) for one in own]
         places = [noises.index(one.noise) + 0.8 * (number + 0.5) / len(names) - 0.4 for one in own]
-        axes.bar(places, heights, 0.8 / len(names), color=curve_style(number)["color"], label=name)
+        hatch = "///" if number >= len(COLOURS) else None
+        colour = COLOURS[number % len(COLOURS)]
+        axes.bar(places, heights, 0.8 / len(names), color=colour, hatch=hatch, edgecolor="white", label=name)
         axes.errorbar(places, heights, [one.error for one in own], fmt="none", ecolor="0.3", elinewidth=0.8)
     axes.set(yscale="symlog", ylabel="RMS bias of x̄", xticks=range(len(noises)), xticklabels=noises)
     axes.set_yscale("symlog", linthresh=0.01)
@@ -202,9 +205,10 @@ def tuned_table(setting: Setting, outcomes: Sequence[Outcome]) -> Table:
     ]
     above = " above the optimum" if setting.lowest else ""
     note = (
-        f"Every method had {TRIALS} trials on one seed; losses{above} are means ± one standard deviation over fresh "
+        f"Every method had {TRIALS[setting.experiment.problem]} trials on one seed; "
+        f"losses{above} are means ± one standard deviation over fresh "
         "seeds. "
-        f"Fast: the first evaluated iteration with a loss{above} below {level:.3g}."
+        f"Figures show losses{above}. Fast: the first evaluated iteration with a loss{above} below {level:.3g}."
     )
     columns = ("method", "final loss", "worst seed", "diverged", "fast", "tuned values", "verdict")
     return Table(setting.title, columns, rows, note)
@@ -221,7 +225,9 @@ def _tuned_chapter(setting: Setting, outcomes: Sequence[Outcome]) -> writing.Cha
     from peerdescent.report.seeds import learning_curves
 
     curves: Mapping[str, Sequence[Metrics]] = {
-        one.method: one.curves for one in outcomes if one.curves and not one.diverged
+        one.method: [_above(run, setting.lowest) for run in one.curves]
+        for one in outcomes
+        if one.curves and not one.diverged
     }
     quantities = ("loss", "accuracy") if setting.experiment.problem != "quadratic" else ("loss",)
     figures = {setting.name: learning_curves(curves, quantities, title=setting.title)} if curves else {}
@@ -230,6 +236,10 @@ def _tuned_chapter(setting: Setting, outcomes: Sequence[Outcome]) -> writing.Cha
     chart = [Curves(setting.title, curves)] if curves else []
     section = Section(setting.title, "", chart, tables=[block], settings={**used, "iterations": f"{e.iterations:,}"})
     return writing.Chapter(section, figures, {setting.name: block})
+
+
+def _above(run: Metrics, lowest: float) -> Metrics:
+    return Metrics([{**row, "loss": (row["loss"] or 0.0) - lowest} for row in run]) if lowest else run
 
 
 def tails_table(tails: Sequence[Tails]) -> Table:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from peerdescent._util.validation import described
 from peerdescent.errors import InputError
 from peerdescent.expressions import Mixed
+from peerdescent.mixing.push_sum import PushSumRounds
 from peerdescent.mixing.rounds import Round, Rounds
 from peerdescent.theory.evaluation import evaluate
 from peerdescent.theory.recursion import Equation, Numbers
@@ -37,7 +38,7 @@ class KnownRounds:
     def of(cls, given: Rounds, sample: int, scale: float = 1.0) -> KnownRounds:
         """The rounds of one period, or of a sample, with L times a number."""
         rounds = [given.at(r) for r in range(given.period or sample)]
-        scaled = (Round(each.laplacian * scale, each.disagreement, each.pairs) for each in rounds)
+        scaled = (Round(each.laplacian * scale, each.disagreement, each.pairs, each.push_sum) for each in rounds)
         return cls(tuple(scaled), given.period is not None)
 
     def scaled(self, scale: float) -> KnownRounds:
@@ -123,7 +124,9 @@ class Exchange:
 
 
 def as_rounds(value: object) -> Rounds:
-    """Return the matrices of every round; raise InputError for anything else."""
+    """Return the matrices of every round, with settled push-sum weights; raise InputError for anything else."""
+    if isinstance(value, PushSumRounds):
+        return value.settled()
     if not (callable(getattr(value, "at", None)) and hasattr(value, "period") and hasattr(value, "n")):
         raise InputError(f"weights is {described(value)}: expected the L and W of a graph or of a sequence of graphs.")
     return value  # type: ignore[return-value]

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 
 from peerdescent.algorithms import Algorithm, as_algorithm
 from peerdescent.algorithms.state import initial_state
-from peerdescent.mixing.rounds import Rounds
+from peerdescent.mixing.rounds import Round, Rounds
 from peerdescent.theory.agents import as_rounds
 from peerdescent.theory.recursion import Equation
 
@@ -48,9 +49,9 @@ def invariants(algorithm: Algorithm, weights: Rounds) -> Invariants:
     """Which invariants of a method survive on a network.
 
     They say that a sum over the agents is conserved, and hold if and only if the columns of the matrix that the method
-    uses sum to zero in every round. Symmetric rounds keep them, also with messages that are late or compressed with
-    public copies, because then all neighbours use the same rows. A message that is lost in one direction only breaks
-    them: the method then converges to another point, or drifts.
+    uses sum to zero in every round, on directed graphs those of I − P. Symmetric rounds keep them, also with messages
+    that are late or compressed with public copies, because then all neighbours use the same rows. A message that is
+    lost in one direction only breaks them: the method then converges to another point, or drifts.
 
     Args:
         algorithm: the method.
@@ -70,7 +71,15 @@ def invariants(algorithm: Algorithm, weights: Rounds) -> Invariants:
     for number in range(count):
         given = rounds.at(number)
         matrices = {"laplacian": given.laplacian, "disagreement": given.disagreement}
-        sums = [np.abs(matrices[kind].sum(axis=0)).max(initial=0.0) for kind in sorted(equation.kinds)]
+        sums = [_change_of_sums(matrices[kind], given) for kind in sorted(equation.kinds)]
         if names and max(sums, default=0.0) > ROUNDING:
             return Invariants(names, number, number + 1)
     return Invariants(names, None, count)
+
+
+def _change_of_sums(matrix: csr_array, given: Round) -> float:
+    """By how much a round changes sums over the agents: with push-sum weights w, 1ᵀ(wx) becomes w⁺ᵀ(I − M)x."""
+    if given.push_sum is None:
+        return float(np.abs(matrix.sum(axis=0)).max(initial=0.0))
+    before, after = given.push_sum
+    return float(np.abs(after - matrix.T @ after - before).max(initial=0.0))

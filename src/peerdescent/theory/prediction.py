@@ -22,6 +22,9 @@ from peerdescent.theory.sequences import judge_rounds
 from peerdescent.theory.stability import stability, stable_up_to
 from peerdescent.transforms import Transform
 
+FLAT_COSTS = " (flat costs)"
+"""What every condition on the graph alone is about: the curvature of the costs is not known."""
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -49,19 +52,22 @@ class Prediction:
     """The rounds that the margin was estimated from; None if it was computed."""
     interval: tuple[float, float] | None = None
     """The 95 % confidence interval of 1 − margin, if that was estimated."""
+    drifts: bool = False
+    """Whether the mean may drift where the costs are flat; see `Stability.drifts`."""
 
     def sentence(self, name: str) -> str:
         """One line for the user, with a remedy if there is one."""
         if self.stable is None:
             return f"{name}: {self.reason}"
         circling = f"entries under the power keep circling at about {self.chatter:.2g}" if self.chatter else ""
+        drift = "; where the costs are flat, the mean may drift" if self.drifts else ""
         if self.settles:
             slow = round(self.tenfold_iterations or 0)
             often = "at once" if slow < 1 else f"in about {slow:,} iteration{'s' * (slow > 1)}"
-            return f"{name}: stable; disagreement shrinks tenfold {often}{'; ' * bool(circling)}{circling}"
+            return f"{name}: stable; disagreement shrinks tenfold {often}{'; ' * bool(circling)}{circling}{drift}"
         hint = f"; {self.suggestion} would make it stable" if self.suggestion else ""
         if self.stable:
-            return f"{name} is bounded but does not settle: {circling or 'with γ = 1 it is unstable'}{hint}"
+            return f"{name} is bounded but does not settle: {circling or 'with γ = 1 it is unstable'}{drift}{hint}"
         if self.up_to == 0:
             return f"{name} is {self.condition}{hint}"
         return f"{name} is unstable on this graph: {self.reason}{hint}"
@@ -105,6 +111,28 @@ def predict(
         return Prediction(None, None, None, str(error))
 
 
+def clearly_settles(algorithm: Algorithm, weights: Rounds, communication_period: Period = 1, delay: int = 0) -> bool:
+    """Whether a short sample of rounds that never repeat already shows that a method settles; False in doubt.
+
+    The arguments are those of `predict`.
+
+    >>> from peerdescent.algorithms import make
+    >>> from peerdescent.graphs import parse
+    >>> from peerdescent.mixing.sequence_weights import make_weights
+    >>> clearly_settles(make("d-sgd-1"), make_weights(parse("matching:6"), "unit", "metropolis", make("d-sgd-1")))
+    True
+    """
+    if weights.period is not None:
+        return False
+    try:
+        trial = KnownRounds.of(weights, TRIAL_ROUNDS)
+        periods = Periods.parse(communication_period).distinct
+        verdicts = [judge_rounds(algorithm, trial, 0.0, m, delay, TRIAL_ROUNDS) for m in periods]
+    except InputError:  # a method that theory cannot analyse
+        return False
+    return all(verdict.decided and verdict.settles for verdict in verdicts)
+
+
 def _in_modes(algorithm: Algorithm, weights: MixingWeights, kinds: dict[str, Any]) -> Prediction:
     verdict = stability(algorithm, weights.graph, **kinds, weights=weights)
     cures = {} if verdict.settles else nearest_stable(algorithm, weights.graph, **kinds, weights=weights)
@@ -122,6 +150,7 @@ def _in_modes(algorithm: Algorithm, weights: MixingWeights, kinds: dict[str, Any
         verdict.chatter,
         cures,
         _suggestion(algorithm, cures, lambda changed: stability(changed, weights.graph, **kinds).settles),
+        drifts=verdict.drifts,
     )
 
 
@@ -154,6 +183,7 @@ def _on_rounds(algorithm: Algorithm, weights: Rounds, laplacian: str, when: dict
         suggestion=_suggestion(algorithm, cures, settles),
         estimated_from=sample,
         interval=interval,
+        drifts=verdict.drifts,
     )
 
 
@@ -187,16 +217,16 @@ def condition(
     if up_to == 0:
         return f"unstable on every connected graph for flat costs{_dual_too_strong(algorithm)}"
     if up_to == math.inf or (equation.matrix == "I−W" and up_to > 2 - 1e-6):  # I−W has no eigenvalue of 2 or more
-        return "stable on every connected graph"
+        return f"stable on every connected graph{FLAT_COSTS}"
     if equation.matrix == "I−W":
-        return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}"
+        return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}{FLAT_COSTS}"
     if isinstance(algorithm, DSGPA) and equation.power_on_direction:
         below = stable_up_to(varied(algorithm, gamma=1.0, transform=Transform()), 0.0, communication_period, delay)
         slow = _momentum_too_slow(algorithm)
-        nowhere = f"not for small eigenvalues ({slow})" if slow else "on no connected graph for flat costs"
+        nowhere = f"not for small eigenvalues ({slow})" if slow else "on no connected graph"
         where = f"below {below:.4g}" if below else f"{nowhere}{_dual_too_strong(algorithm)}"
-        return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}"
-    return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}"
+        return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
+    return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
 
 
 def _dual_too_strong(algorithm: Algorithm) -> str:

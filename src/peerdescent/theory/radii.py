@@ -76,7 +76,7 @@ class Radii(ABC):
         kinds = {False, self.communication_period > 1}
         steps = [self.equation.step(0.0, 0.0, local=local, delay=self.delay) for local in kinds]
         moves = [step.closed(self.curvature)[0] for step in steps]
-        basis = _span(np.stack([start, *(step.gradient[0] for step in steps)], axis=1))
+        basis = _span(np.hstack([start[:, None], *(step.gradient[0] for step in steps)]))
         while (wider := _span(np.hstack([basis, *(move @ basis for move in moves)]))).shape[1] > basis.shape[1]:
             basis = wider
         return basis

@@ -105,7 +105,10 @@ def _trials(
 
     def trial(name: str, own: float) -> Callable[[float], bool]:
         def stable(factor: float) -> bool:
-            changed = varied(algorithm, **{name: factor * own})
+            try:
+                changed = varied(algorithm, **{name: factor * own})
+            except InputError:  # the method refuses this value
+                return False
             return settles(changed, scale_of(algorithm, changed, laplacian))
 
         return stable

@@ -57,18 +57,26 @@ def recursion(
 
 @dataclass(frozen=True)
 class LinearStep:
-    """s⁺ = Ms + b·g, with g evaluated at the point c·s, in each of several modes; s is x and the memory."""
+    """s⁺ = Ms + Bg in each of several modes; s is x and the memory, and g has one or more gradients.
+
+    The first gradient is at the point c₀·s, the next at c₁·s + d₁·g, and so on: C has the rows c, D the rows d.
+    """
 
     matrix: Numbers
     """M, modes × states × states."""
     gradient: Numbers
-    """b, modes × states."""
+    """B, modes × states × gradients."""
     point: Numbers
-    """c, modes × states."""
+    """C, modes × gradients × states."""
+    between: Numbers
+    """D, modes × gradients × gradients, how each point depends on the gradients before it."""
 
     def closed(self, curvature: float) -> Numbers:
-        """M + h·b cᵀ, the step for g = h times the point."""
-        return self.matrix + curvature * self.gradient[:, :, None] * self.point[:, None, :]
+        """M + hB(I − hD)⁻¹C, the step for gradients that are h times their points."""
+        if self.gradient.shape[2] == 1:
+            return self.matrix + curvature * self.gradient * self.point
+        after = np.linalg.solve(np.eye(self.between.shape[1]) - curvature * self.between, self.point)
+        return np.asarray(self.matrix + curvature * self.gradient @ after, dtype=np.float64)
 
 
 class Equation:
@@ -82,7 +90,7 @@ class Equation:
         self.algorithm = as_algorithm(algorithm)
         self.names = ("x", *memory_of(algorithm))
         self.exchanging = self._record(local=False)
-        nodes = list(walk(self.exchanging[0], *self.exchanging[1].values()))
+        nodes = list(walk(*self.exchanging[0], *self.exchanging[1].values()))
         self.powers = [node for node in nodes if isinstance(node, (Power, Clamp))]
         mixed = [node for node in nodes if isinstance(node, Mixed) and node.kind != "mean"]
         self.messages = list({id(node.source): node.source for node in mixed}.values())
@@ -111,14 +119,14 @@ class Equation:
         number = next(i for i, source in enumerate(self.messages) if source is message)
         return len(self.names) + delay * number
 
-    def _record(self, local: bool) -> tuple[Expression, dict[str, Expression]]:
+    def _record(self, local: bool) -> tuple[tuple[Expression, ...], dict[str, Expression]]:
         try:
             return record(self.algorithm, self.names, local)
         except RecordingError as error:
             raise InputError(f"theory cannot analyse {type(self.algorithm).__name__}: {error}.") from error
 
     @cached_property
-    def local(self) -> tuple[Expression, dict[str, Expression]]:
+    def local(self) -> tuple[tuple[Expression, ...], dict[str, Expression]]:
         return self._record(local=True)
 
     @cached_property
@@ -133,7 +141,7 @@ class Equation:
     def moving(self) -> list[int]:
         """The states that ever leave zero: the dual of DSGPA with β = 0, for example, does not."""
         step, starts = self.step(1.0, 0.5), ["x", *self.algorithm.memory().values()]
-        stays = (step.matrix[0] == np.eye(len(starts))).all(axis=1) & (step.gradient[0] == 0)
+        stays = (step.matrix[0] == np.eye(len(starts))).all(axis=1) & (step.gradient[0] == 0).all(axis=1)
         return [i for i, start in enumerate(starts) if start == "x" or not stays[i]]
 
     def deciding(self, delay: int = 0) -> list[int]:
@@ -164,8 +172,9 @@ class Equation:
         lam, mu, slopes = (a[:, None] for a in np.broadcast_arrays(*given))
         factors = {"laplacian": lam, "disagreement": mu, "mean": ((lam == 0) & (mu == 0)).astype(np.float64)}
         size = self.arrays(delay)
-        units = np.eye(size + 1)
-        rows = list(units[:size])
+        recorded = self.local if local else self.exchanging
+        units = np.eye(size + len(recorded[0]))
+        rows, gradients = list(units[:size]), iter(units[size:])
         for message in self.messages if delay and not local else ():
             first = self.lag(message, delay)
             rows[first + 1 : first + delay] = rows[first : first + delay - 1]
@@ -176,17 +185,17 @@ class Equation:
                 rows[first], value = value, units[first + delay - 1]
             return factors[node.kind] * value
 
-        point, new = evaluate(
-            self.local if local else self.exchanging,
+        points, new = evaluate(
+            recorded,
             {**dict(zip(self.names, units, strict=False)), **self.numbers(k)},
-            gradient=lambda _: units[-1],
+            gradient=lambda _: next(gradients),
             mix=mix,
             powered=lambda _, value: slopes * value,
         )
-        shape = (len(lam), size + 1)
+        shape = (len(lam), len(units))
         rows[: len(self.names)] = (new[name] for name in self.names)
-        full = np.stack([np.broadcast_to(row, shape) for row in rows], axis=1)
-        return LinearStep(full[:, :, :-1], full[:, :, -1], np.broadcast_to(point, shape)[:, :-1])
+        full, at = (np.stack([np.broadcast_to(row, shape) for row in each], axis=1) for each in (rows, points))
+        return LinearStep(full[:, :, :size], full[:, :, size:], at[:, :, :size], at[:, :, size:])
 
     def numbers(self, k: int | None = None) -> dict[str, float]:
         """The hyperparameters of iteration k, or the nominal ones."""

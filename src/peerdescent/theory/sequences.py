@@ -38,7 +38,8 @@ def judge_rounds(
     Modes do not separate, so that the recursion is that of all agents at once. If the rounds repeat, the spectral
     radius of one period decides, on the disagreement of those states that ever leave zero: exactly for up to
     `EXACT_UP_TO` numbers, beyond by Arnoldi's method, in which the product is never formed. If they do not repeat,
-    the factor by which disagreement grows is estimated from the first `sample` rounds.
+    the factor by which disagreement grows is estimated from the first `sample` rounds. On directed graphs the push-sum
+    weights are those that they settle at; with flat costs they change nothing else.
 
     Args:
         algorithm: the method.
@@ -53,6 +54,11 @@ def judge_rounds(
     check_integer("delay", delay, 0)
     check_integer("sample", sample, 100)
     equation, rounds = Equation(algorithm), as_rounds(weights)
+    if curvature and rounds.n > 1 and rounds.at(0).push_sum is not None:
+        raise InputError(
+            "no prediction: where agents have different push-sum weights, curvature couples their mean with their "
+            "disagreement."
+        )
     if equation.arrays(delay) * rounds.n > LARGEST:
         raise InputError(
             f"no prediction: {rounds.n:,} agents with {equation.arrays(delay)} arrays each are more than "

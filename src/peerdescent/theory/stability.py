@@ -41,16 +41,18 @@ def stability(
     weights: Rounds | None = None,
     delay: int = 0,
 ) -> Stability:
-    """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x‖²/2.
+    """Whether a method stays bounded on a graph, from its recursion in every mode, for f_i = h‖x − c_i‖²/2 with one h.
 
     Without a power: per eigenvalue λ > 0 the state follows a matrix. The method is stable if all their spectral
     radii are below 1, so that disagreement dies out, and the radius of the mean (λ = 0) is not above 1.
 
     With a power γ < 1, sign or clip: far from the solution σ is flat, |σ(a)| ≪ |a|, so the rest of the step decides
     boundedness: for a power on the gradient, the recursion with h = 0; for one on the direction of DSGPA,
-    |1 − ηαλ|, whatever β and θ are. "Unstable" means unbounded from starting points that are far enough away. Near the
-    solution the slope of σ is infinite, so the method does not converge exactly: entries under the power keep about
-    the size `chatter` = s^(−1/(1−γ)), where s is the largest slope at which the linear recursion is stable.
+    |1 − ηαλ|, whatever β and θ are; with h = 0 nothing holds the mean there, and it may drift away (`drifts`), while
+    disagreement and βv stay bounded. "Unstable" means unbounded from starting points that are far enough away. Near
+    the solution the slope of σ is infinite, so the method does not converge exactly: entries under the power keep
+    about the size `chatter` = s^(−1/(1−γ)), where s is the largest slope at which the linear recursion is stable.
+    What is said of powers is an argument that simulation supports, not a proof.
 
     On graphs that change from round to round, and for a method with both L and W, modes do not separate: then the
     recursion of all agents at once decides, see `judge_rounds`, and `chatter` is not known.

@@ -55,6 +55,30 @@ def kappa2_bound(kappa1: float, rho: float, rho2: float) -> float:
     return min(((kappa1 - 1) * rho2 - 1) / (rho + (2 * kappa1**2 + 1) * rho**2 + 1), 0.2)
 
 
+def theorem1_proof_iterations(kappa1: float, kappa2: float, rho2: float, n: int, smoothness: float = 0.0) -> float:
+    """The T from which the proof of Theorem 1 applies, not only its printed conditions.
+
+    The proof takes β "large enough": its matrices M₁ and b₁ need β ≥ 1 + 3L_f²/2 and β ≥ κ₃ = 1/ρ₂ + κ₁ + 1, and
+    β = κ₂√(T/n). That M₂ needs β ≥ 2L_f follows.
+
+    Args:
+        kappa1: κ₁ = α/β.
+        kappa2: κ₂ = ηβ.
+        rho2: the smallest positive eigenvalue of L.
+        n: the number of agents.
+        smoothness: L_f; the result is a lower bound if it is left at 0.
+
+    >>> f"{theorem1_proof_iterations(14.7, 9.92e-5, 0.158, 10):.1e}"
+    '4.9e+11'
+    """
+    for name, value in (("kappa1", kappa1), ("kappa2", kappa2), ("rho2", rho2), ("smoothness", smoothness)):
+        check_number(name, value, 0, 1e100)
+    if min(kappa2, rho2) == 0:
+        raise InputError(f"kappa2 = {kappa2:g} and rho2 = {rho2:g}: expected both to be above 0.")
+    beta = max(1 / rho2 + kappa1 + 1, 1 + 1.5 * smoothness**2)
+    return check_integer("n", n, 1) * (beta / kappa2) ** 2
+
+
 def theorem1_failing(algorithm: Algorithm, rho: float, rho2: float, n: int, iterations: int) -> list[str]:
     """The conditions of Theorem 1 that a method does not satisfy, as text; empty if the theorem applies.
 

@@ -18,7 +18,8 @@ class Stability:
     """Whether a method stays bounded, which mode decides, how fast disagreement dies out, how finely it settles."""
 
     stable: bool
-    """From every starting point everything stays bounded; without a power, disagreement also dies out."""
+    """From every starting point everything stays bounded, except a mean that `drifts`; without a power, disagreement
+    also dies out."""
     radius: float
     """The largest spectral radius over all modes of disagreement, or the mean's if that is above 1."""
     eigenvalue: float
@@ -32,6 +33,9 @@ class Stability:
     """The approximate size at which entries under a power keep oscillating; None without a power."""
     estimate: Growth | None = None
     """What `radius` was estimated from, on graphs that never repeat; None if it was computed."""
+    drifts: bool = False
+    """Whether the mean may move away without bound: with flat costs nothing pulls it back, and the powers of directions
+    that sum to zero do not. Disagreement and memory stay bounded."""
 
     @property
     def decided(self) -> bool:
@@ -80,4 +84,5 @@ def decide(
     if found.equation.power_on_direction:
         reason += " far from the solution, where the power makes its direction small"
     estimate = estimates[0] if estimates else None
-    return Stability(radius < 1, radius, value, reason, mean, shrinkage, estimate=estimate)
+    drifts = radius < 1 and found.equation.power_on_direction and found.curvature == 0
+    return Stability(radius < 1, radius, value, reason, mean, shrinkage, estimate=estimate, drifts=drifts)

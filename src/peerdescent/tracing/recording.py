@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 
 from peerdescent._util.validation import described
 from peerdescent.algorithms import Algorithm
 from peerdescent.algorithms.state import initial_state
-from peerdescent.expressions import Array, Constant, Expression, Mixed, MixKind, Rounded, Scalar
-from peerdescent.tracing.step import StepError, finish_step, start_step
+from peerdescent.expressions import Array, Column, Constant, Expression, Mixed, MixKind, Rounded, Scalar
+from peerdescent.tracing.step import StepError, run_step
 
 GRADIENT = "@gradient"
 """The name of the gradient in a recorded step; no state can have this name."""
+DEBIAS, BIAS = "@debias", "@bias"
+"""The names of 1/w before a round and of w after it, likewise."""
+
+
+def gradient_name(number: int) -> str:
+    """The name of a step's first, second, … gradient, counted from 0.
+
+    >>> gradient_name(0), gradient_name(1)
+    ('@gradient', '@gradient1')
+    """
+    return f"{GRADIENT}{number or ''}"
 
 
 @dataclass
@@ -25,6 +37,8 @@ class RecordingNetwork:
     """Record an iteration without messages: L = 0 and W = I."""
     rounded: bool = False
     """Messages are sent as bfloat16; an agent compares what it receives with the rounded values it sends."""
+    weighted: bool = False
+    """The agents have push-sum weights."""
     _sent: dict[int, tuple[int, Expression]] = field(default_factory=dict)
 
     def _over_edges(self, kind: MixKind, source: Expression) -> Expression:
@@ -47,6 +61,14 @@ class RecordingNetwork:
         """W·source."""
         return source - self.disagreement(source)
 
+    def debias(self, source: Expression) -> Expression:
+        """source/w."""
+        return Column(DEBIAS) * source if self.weighted else source
+
+    def bias(self, source: Expression) -> Expression:
+        """w⁺·source."""
+        return Column(BIAS) * source if self.weighted else source
+
     def mean(self, source: Expression) -> Expression:
         """The mean of all rows, in every row."""
         return Mixed("mean", source)
@@ -57,24 +79,32 @@ class RecordingError(RuntimeError):
 
 
 def record(
-    algorithm: Algorithm, names: tuple[str, ...], local: bool = False, rounded: bool = False
-) -> tuple[Expression, dict[str, Expression]]:
-    """The step as equations: the point where the gradient is wanted, and the new value of every state."""
-    network = RecordingNetwork(local, rounded)
+    algorithm: Algorithm,
+    names: tuple[str, ...],
+    local: bool = False,
+    rounded: bool = False,
+    weighted: bool = False,
+) -> tuple[tuple[Expression, ...], dict[str, Expression]]:
+    """The step as equations: the points where gradients are wanted, mostly one, and the new value of every state."""
+    network = RecordingNetwork(local, rounded, weighted)
     state = SimpleNamespace(**{name: Array(name) for name in names})
     numbers = SimpleNamespace(**{name: Scalar(name) for name in algorithm.hyperparameters(0)})
+
+    def gradient(number: int) -> Expression:
+        given: Expression = algorithm.preprocess_gradient(Array(gradient_name(number)), network)
+        return given
+
     try:
-        step, point = start_step(algorithm, state, network, numbers, local)
-        outputs = finish_step(algorithm, step, algorithm.preprocess_gradient(Array(GRADIENT), network))
+        points, outputs = run_step(algorithm, state, network, numbers, gradient, local)
     except StepError as error:
         cause = error.__cause__
         if cause is None:  # it runs, but it is no step
             raise
         raise RecordingError(f"the step of {type(algorithm).__name__} is not plain arithmetic: {cause}") from cause
-    for name, node in {"the point": point, **outputs}.items():
+    for name, node in [*(("the point", point) for point in points), *outputs.items()]:
         if not isinstance(node, Expression):
             raise RecordingError(f"the step of {type(algorithm).__name__} gives {described(node)} for {name}")
-    return point, outputs
+    return tuple(points), outputs
 
 
 def vectors_sent(algorithm: Algorithm) -> int:
@@ -85,12 +115,29 @@ def vectors_sent(algorithm: Algorithm) -> int:
     (1, 2, 0)
     """
     network = _CountingNetwork()
-    one = torch.ones(1, 1)
-    state = initial_state(algorithm, one)
-    numbers = SimpleNamespace(**algorithm.hyperparameters(0))
-    step, _ = start_step(algorithm, SimpleNamespace(**state), network, numbers)
-    finish_step(algorithm, step, algorithm.preprocess_gradient(one, network))
+    tiny_step(algorithm, network)
     return len({id(a) for a in network.sent})
+
+
+def gradients_wanted(algorithm: Algorithm, local: bool = False) -> int:
+    """The number of gradients that an agent computes per iteration, all on the same samples, counted likewise.
+
+    >>> from peerdescent.algorithms import make
+    >>> gradients_wanted(make("d-sgd-1")), gradients_wanted(make("gt-hsgd"))
+    (1, 2)
+    """
+    return len(tiny_step(algorithm, _CountingNetwork(), local))
+
+
+def tiny_step(algorithm: Algorithm, network: Any, local: bool = False) -> list[torch.Tensor]:
+    """Run a step of one agent with one number, to count what it asks of a network; return its points."""
+    one = torch.ones(1, 1)
+    state = SimpleNamespace(**initial_state(algorithm, one))
+    numbers = SimpleNamespace(**algorithm.hyperparameters(0))
+    points, _ = run_step(
+        algorithm, state, network, numbers, lambda _: algorithm.preprocess_gradient(one, network), local
+    )
+    return points
 
 
 def vectors_averaged(algorithm: Algorithm) -> int:
@@ -121,6 +168,11 @@ class _CountingNetwork:
 
     def mix(self, a: torch.Tensor) -> torch.Tensor:
         return a - self.disagreement(a)
+
+    def debias(self, a: torch.Tensor) -> torch.Tensor:
+        return a
+
+    bias = debias
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         self.averaged.append(a)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,9 @@ from peerdescent.algorithms.base import Network
 from peerdescent.algorithms.state import memory_of
 from peerdescent.errors import InputError, PeerdescentError
 
-EXPECTED = "a step yields once, the point where the gradient is wanted, and returns its new state as a dict"
+EXPECTED = "a step yields each point where a gradient is wanted, mostly once, and returns its new state as a dict"
+MOST = 100
+"""Gradients of one iteration: a step that yields more often is taken for one that never ends."""
 
 
 class StepError(InputError):
@@ -23,7 +25,7 @@ class StepError(InputError):
 def start_step(
     algorithm: Algorithm, state: SimpleNamespace, network: Network, numbers: SimpleNamespace, local: bool = False
 ) -> tuple[Step, Any]:
-    """Run a step up to its `yield`; return it, waiting for the gradient, and the point that it yields."""
+    """Run a step up to its first `yield`; return it, waiting for the gradient, and the point that it yields."""
     with _named(algorithm):
         step = (algorithm.local_step if local else algorithm.step)(state, network, numbers)
         if not hasattr(step, "send"):
@@ -37,14 +39,48 @@ def start_step(
     return step, point
 
 
+def continue_step(algorithm: Algorithm, step: Step, gradient: object) -> Any:
+    """Pass a gradient to a step that wants another one; return the next point."""
+    with _named(algorithm):
+        try:
+            point = step.send(gradient)
+        except StopIteration:
+            raise _wrong(algorithm, "does not always yield equally often") from None
+        if point is None:
+            raise _wrong(algorithm, "yields None")
+    return point
+
+
 def finish_step(algorithm: Algorithm, step: Step, gradient: object) -> dict[str, Any]:
-    """Pass the gradient to a step that waits for it; return the new state."""
+    """Pass the last gradient to a step that waits for it; return the new state."""
     with _named(algorithm):
         try:
             step.send(gradient)
         except StopIteration as end:
             return _checked(algorithm, end.value)
-    raise _wrong(algorithm, "yields twice")
+    raise _wrong(algorithm, "does not always yield equally often")
+
+
+def run_step(
+    algorithm: Algorithm,
+    state: SimpleNamespace,
+    network: Network,
+    numbers: SimpleNamespace,
+    gradient: Callable[[int], object],
+    local: bool = False,
+) -> tuple[list[Any], dict[str, Any]]:
+    """Run a whole step, given its gradients by number; return the points that it yields and the new state."""
+    step, point = start_step(algorithm, state, network, numbers, local)
+    points = [point]
+    with _named(algorithm):
+        while len(points) <= MOST:
+            try:
+                points.append(step.send(gradient(len(points) - 1)))
+            except StopIteration as end:
+                return points, _checked(algorithm, end.value)
+            if points[-1] is None:
+                raise _wrong(algorithm, "yields None")
+    raise _wrong(algorithm, f"yields more than {MOST} times")
 
 
 def _checked(algorithm: Algorithm, new: object) -> dict[str, Any]:

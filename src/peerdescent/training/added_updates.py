@@ -58,9 +58,17 @@ class AddedUpdate:
         self.state, self.gradient, self.description = update.state, update.gradient, update.description
         self.algorithm = update.algorithm
 
+    def gradients_at(self, k: int) -> int:
+        """How many gradients iteration k wants."""
+        return self._update.gradients_at(k)
+
     def begin(self, k: int) -> torch.Tensor:
         """Start iteration k."""
         return self._update.begin(k)
+
+    def again(self, k: int) -> torch.Tensor:
+        """Go on to the next gradient of iteration k."""
+        return self._update.again(k)
 
     def finish(self, k: int) -> None:
         """End iteration k."""

@@ -48,7 +48,8 @@ def clocked(
     last = metrics[-1] if len(metrics) else {}
     iterations, seconds = last.get("iteration", 0), last.get("seconds")
     known = iterations > 0 and seconds is not None and not several_processes
-    measured = seconds / iterations / communication.n if known else None
+    gradients = iterations * communication.n * communication.step.gradients
+    measured = seconds / gradients if known else None
     wanted, times = set(metrics["iteration"]), {0: 0.0}
     compute = compute_seconds(model, communication.n, seed, measured if iterations else 0.0)
     for k, ends in enumerate(finish_times(communication, model, compute, iterations), start=1):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from peerdescent.algorithms import Algorithm
+from peerdescent.distributed.placement import Placement
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph
 from peerdescent.mixing.compression import Compression
+from peerdescent.mixing.compressor import Compressor
 from peerdescent.mixing.compressors import parse
 from peerdescent.mixing.consensus_step import default_consensus_step
 from peerdescent.mixing.network import MessageFilter
-from peerdescent.mixing.sequence_weights import Weights
+from peerdescent.mixing.pair_copies import PairCompression
+from peerdescent.mixing.pair_rows import PairRows, Slots
+from peerdescent.mixing.rounds import Rounds
+from peerdescent.mixing.sequence_weights import SAMPLED_ROUNDS, Weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation
 from peerdescent.training.settings import UNCOMPRESSED, Settings
@@ -24,33 +30,69 @@ class Compressed:
     """How messages are compressed.
 
     Args:
-        filters: what happens to them; nothing if they are sent as they are.
+        compressor: Q; None if they are sent as they are.
+        seed: of random compressors.
         step: the consensus step c.
         notes: which c was chosen, and why.
     """
 
-    filters: tuple[MessageFilter, ...]
+    compressor: Compressor | None
+    seed: int
     step: float
     notes: tuple[str, ...] = ()
 
+    def on(
+        self,
+        rounds: Rounds,
+        rounds_before: Callable[[int], int],
+        placement: Placement,
+        process: int,
+        slots: Slots | None,
+    ) -> tuple[Sequence[MessageFilter], PairRows | None]:
+        """What happens to messages in these rounds, and where the rows of pairs are, if each pair has its own copy.
 
-def check_compression(algorithm: Algorithm, graph: AnyGraph, settings: Settings) -> None:
-    """Refuse to compress messages that cannot be.
+        Args:
+            rounds: who gets whose message.
+            rounds_before: the number of exchanges before an iteration.
+            placement: which process hosts which agents.
+            process: this one.
+            slots: where agents keep the copies of pairs; None for one public copy of what an agent sends.
+        """
+        if self.compressor is None or (slots is not None and not len(rounds.pairs)):
+            return (), None
+        if slots is None:
+            return (Compression(self.compressor, self.seed),), None
+        rows = PairRows(rounds.pairs, placement, process, slots)
+        return (PairCompression(self.compressor, self.seed, rows, rounds, rounds_before),), rows
+
+
+def slots_of(graph: AnyGraph, settings: Settings, agents: Sequence[int] | None = None) -> Slots | None:
+    """Where copies of pairs are kept; None if every neighbour gets every message, so that one public copy is enough.
+
+    Args:
+        graph: of all agents at the start.
+        settings: of the run.
+        agents: those that are there now, by their numbers at the start; all by default.
+
+    >>> from peerdescent.graphs import parse as graph
+    >>> slots_of(graph("ring:4"), Settings()) is None, slots_of(graph("ring:4"), Settings(drop="0.1")).width
+    (True, 2)
+    """
+    if graph.period == 1 and settings.drop is None and settings.inactive is None:
+        return None
+    return Slots(graph.union, range(graph.n) if agents is None else agents)
+
+
+def check_compression(algorithm: Algorithm, settings: Settings) -> None:
+    """Refuse to compress messages that are no iterates.
 
     Raises:
-        InputError: the method's messages are no iterates, or not every message arrives at every neighbour.
+        InputError: with the reason.
     """
-    if settings.compress == UNCOMPRESSED:
-        return
-    if algorithm.not_compressible:
+    if settings.compress != UNCOMPRESSED and algorithm.not_compressible:
         raise InputError(
             f"compress = {settings.compress!r} does not suit {type(algorithm).__name__}: {algorithm.not_compressible}; "
             "use gradient tracking (d-sgt-1) or DSGPA instead."
-        )
-    if graph.period != 1:
-        raise InputError(
-            f"compress = {settings.compress!r} and a graph that changes over time exclude each other: a public copy "
-            "must receive every update, so use one graph or no compression."
         )
 
 
@@ -65,14 +107,29 @@ def message_bytes(settings: Settings, dimension: int) -> int:
     return parse(settings.compress).row_bytes(dimension, dtype)
 
 
+def copies_kept(graph: AnyGraph, settings: Settings) -> int:
+    """The n×p arrays that copies take, for each vector that is sent, rounded down.
+
+    >>> from peerdescent.graphs import parse as graph
+    >>> [copies_kept(graph(text), Settings(compress="sign")) for text in ("ring:8", "onepeer-exp:8")]
+    [1, 6]
+    """
+    if settings.compress == UNCOMPRESSED:
+        return 0
+    slots = slots_of(graph, settings)
+    if slots is None:
+        return 1
+    return slots.width + int(graph.union.degrees.sum()) // graph.n  # and the difference of both copies of each pair
+
+
 def compression_of(algorithm: Algorithm, weights: Weights, settings: Settings) -> Compressed:
     """How the messages of a run are compressed."""
     c = consensus_step(algorithm, weights, settings)
     if settings.compress == UNCOMPRESSED:
-        return Compressed((), c)
+        return Compressed(None, settings.seed, c)
     chosen = settings.consensus_step is None and c != 1
     notes = (f"consensus_step = {c:g}, by rule for {settings.compress} on this graph; theory gives no exact limit.",)
-    return Compressed((Compression(parse(settings.compress), settings.seed),), c, notes if chosen else ())
+    return Compressed(parse(settings.compress), settings.seed, c, notes if chosen else ())
 
 
 def consensus_step(algorithm: Algorithm, weights: Weights, settings: Settings) -> float:
@@ -89,17 +146,27 @@ def consensus_step(algorithm: Algorithm, weights: Weights, settings: Settings) -
         return settings.consensus_step
     if settings.compress == UNCOMPRESSED:
         return 1.0
-    return default_consensus_step(parse(settings.compress), _strength(algorithm, weights))
+    return default_consensus_step(parse(settings.compress), strength(algorithm, weights))
 
 
-def _strength(algorithm: Algorithm, weights: Weights) -> float:
-    """By how much one exchange moves x in the mode that it moves most: ρ(I−W), or ηαρ(L) in the letters of DSGPA."""
-    assert isinstance(weights, MixingWeights)  # other graphs are refused
-    ends = weights.spectrum
+def strength(algorithm: Algorithm, weights: Weights) -> float:
+    """By how much one exchange moves x in the mode that it moves most: ρ(I−W), or ηαρ(L) in the letters of DSGPA.
+
+    Where the graph changes, ρ is the largest of any round of a period, or of the first rounds of a random sequence,
+    by Gershgorin's bound: twice the largest diagonal entry, which is exact where every agent has one neighbour.
+    """
+    if isinstance(weights, MixingWeights):
+        rho, rho_w = weights.spectrum.rho, 1 - weights.spectrum.lambda_min
+    else:
+        rounds = [weights.at(r) for r in range(weights.period or SAMPLED_ROUNDS)]
+        rho, rho_w = (
+            2 * max(float(getattr(each, name).diagonal().max()) for each in rounds)
+            for name in ("laplacian", "disagreement")
+        )
     try:
         equation = Equation(algorithm)
         if equation.matrix == "L":
-            return 1 - float(equation.step(ends.rho, 0.0).matrix[0, 0, 0])
+            return 1 - float(equation.step(rho, 0.0).matrix[0, 0, 0])
     except InputError:  # not linear; such methods use W
         pass
-    return 1 - ends.lambda_min
+    return rho_w

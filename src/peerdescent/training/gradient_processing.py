@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
+from peerdescent._util.row_norms import row_norms
 from peerdescent.problems import Oracle
 from peerdescent.training.gradient_noise import noisy
 from peerdescent.training.settings import Settings
-
-ROWS_AT_ONCE = 64
-"""Rows whose squares are in memory together."""
 
 
 def processed(oracle: Oracle, settings: Settings, agents: Sequence[int]) -> Oracle:
@@ -48,22 +46,3 @@ def clip_norms(g: torch.Tensor, limit: float) -> None:
     """
     scale = limit / row_norms(g)
     g.mul_(torch.where(scale > 1, 1.0, scale).to(g.dtype)[:, None])  # NaN stays NaN
-
-
-def row_norms(g: torch.Tensor) -> torch.Tensor:
-    """‖g_i‖ of every row in double precision.
-
-    Entries are added pairwise in a fixed order, so that the result is the same bits however many rows and threads
-    there are: several processes give the same trajectory as one. Dividing by the largest entry avoids overflow.
-    """
-    return torch.cat([_row_norms(rows) for rows in torch.split(g, ROWS_AT_ONCE)])
-
-
-def _row_norms(g: torch.Tensor) -> torch.Tensor:
-    largest = g.abs().amax(dim=1).double()
-    squares = (g.double() / torch.where(largest > 0, largest, 1.0)[:, None]).square()
-    while (width := squares.shape[1]) > 1:
-        half = width // 2
-        rest = squares[:, 2 * half :]
-        squares = torch.cat([squares[:, :half] + squares[:, half : 2 * half], rest], dim=1)
-    return largest * squares[:, 0].sqrt()

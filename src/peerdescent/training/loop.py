@@ -36,6 +36,7 @@ from peerdescent.training.gradient_processing import processed
 from peerdescent.training.gradients import choose_strategy, make_oracle
 from peerdescent.training.impaired import check_impairments, with_inactive
 from peerdescent.training.invariants import new_breaches, recorded_drift
+from peerdescent.training.iteration import cost_notes, iterate
 from peerdescent.training.networks import network_of
 from peerdescent.training.plan import Plan
 from peerdescent.training.recorder import Recorder
@@ -122,9 +123,9 @@ class Run:
         """Weights and updates for the agents hosted here, with this state, on the graph as it is."""
         settings, x, average = self.settings, state["x"], state.pop(EMA, None)
         self.weights = weights
-        made = network_of(self.algorithm, weights, settings, x, self.lost, self.group, self.placement)
+        made = network_of(self.plan, weights, x, self.lost, self.group, self.placement)
         network, self.rounds = made.network, made.rounds
-        self.recorder.note_at_end(*made.notes)
+        self.recorder.note_at_end(*made.notes, *cost_notes(self.algorithm))
         how = settings.kernel, settings.threads or 1, settings.periods
         self.merged, self._average = State(), GlobalAverage(self.algorithm, network)
         update = with_additions(make_update(self.algorithm, state, network, *how), settings, average, self._average)
@@ -259,8 +260,7 @@ class Run:
             for k in chunk:
                 if k in self._injected:
                     inject(self._injected.pop(k))
-                oracle(update.begin(k), k, update.gradient)
-                update.finish(k)
+                iterate(update, oracle, self.buffers, k)
                 if every_iteration:
                     self.k = k + 1
                     self.callbacks.on_iteration(self)

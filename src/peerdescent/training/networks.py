@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
-from peerdescent.algorithms import Algorithm
 from peerdescent.distributed.placement import Placement
 from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.mixing.network import MemoryNetwork, make_network
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.sequence_weights import Weights
-from peerdescent.training.compression import compression_of
+from peerdescent.training.compression import compression_of, slots_of
 from peerdescent.training.impaired import impair
-from peerdescent.training.settings import Settings
+from peerdescent.training.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -34,17 +33,14 @@ class RunNetwork:
 
 
 def network_of(
-    algorithm: Algorithm,
-    weights: Weights,
-    settings: Settings,
-    x: torch.Tensor,
-    lost: Collection[int],
-    group: ProcessGroup,
-    placement: Placement,
+    plan: Plan, weights: Weights, x: torch.Tensor, lost: Collection[int], group: ProcessGroup, placement: Placement
 ) -> RunNetwork:
     """The network for the agents hosted here, whose rows are like x; `lost` are agents that are no longer there."""
-    rounds_before, compression = settings.periods.rounds_before, compression_of(algorithm, weights, settings)
+    settings, compression = plan.settings, compression_of(plan.algorithm, weights, plan.settings)
+    rounds_before = settings.periods.rounds_before
     rounds, impairments = impair(weights, settings, lost, rounds_before)
+    slots = slots_of(plan.graph, settings, [agent for agent in range(plan.graph.n) if agent not in lost])
+    filters, pairs = compression.on(rounds, rounds_before, placement, group.rank, slots)
     network = make_network(
         rounds,
         x.dtype,
@@ -53,7 +49,8 @@ def network_of(
         group,
         placement,
         rounds_before=rounds_before,
-        filters=[*compression.filters, *impairments],
+        filters=[*filters, *impairments],
         consensus_step=compression.step,
+        pairs=pairs,
     )
     return RunNetwork(network, rounds, (*weights.notes, *compression.notes))

@@ -22,13 +22,14 @@ from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Problem, Size, size_of
 from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
-from peerdescent.theory.prediction import Prediction, predict
-from peerdescent.tracing.recording import vectors_sent
-from peerdescent.training.compression import check_compression, consensus_step, message_bytes
+from peerdescent.theory.prediction import Prediction, clearly_settles, predict
+from peerdescent.tracing.recording import gradients_wanted, vectors_sent
+from peerdescent.training.compression import check_compression, consensus_step, copies_kept, message_bytes
+from peerdescent.training.directed import check_directed
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
-from peerdescent.training.settings import UNCOMPRESSED, Settings
+from peerdescent.training.settings import Settings
 
 MADE_IN_PYTHON = "made_in_python"
 """The key that lists what only Python can make again."""
@@ -73,7 +74,8 @@ class Plan:
             rate = getattr(self.algorithm, name)
             if (schedules.base(rate) or 0.0) > LARGEST_RATE:
                 raise InputError(f"{name} = {schedules.text(rate)}: expected a step size of at most {LARGEST_RATE:g}.")
-        check_compression(self.algorithm, self.graph, self.settings)
+        check_directed(self.graph, self.settings)
+        check_compression(self.algorithm, self.settings)
 
     @cached_property
     def problem(self) -> Problem:
@@ -100,11 +102,13 @@ class Plan:
             agents,
             size.dimension,
             len(self.algorithm.memory())
+            + gradients_wanted(self.algorithm)
+            - 1
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
             + 5 * (self.settings.gradient_noise is not None)  # drawn, stacked and converted
             + self.settings.delay * self.vectors_sent,
-            self.vectors_sent * (1 if self.settings.compress == UNCOMPRESSED else 2),  # and public copies
+            self.vectors_sent * (1 + copies_kept(self.graph, self.settings)),
             8 if self.settings.dtype == "float64" else 4,
             len(self.graph.union.edges),
             size.data * processes,
@@ -121,6 +125,14 @@ class Plan:
         """Whether the method is stable here, why, and what would make it so."""
         s = self.settings
         return predict(self.algorithm, self.judged_weights, s.laplacian, s.mixing, s.periods, s.delay)
+
+    @property
+    def predicted_unstable(self) -> bool:
+        """Whether to warn of the prediction; what a short sample of rounds shows to settle needs no long one."""
+        s = self.settings
+        if clearly_settles(self.algorithm, self.judged_weights, s.periods, s.delay):
+            return False
+        return self.prediction.settles is False
 
     @property  # not kept: a plan is pickled for other processes
     def judged_weights(self) -> Rounds:

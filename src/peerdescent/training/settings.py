@@ -201,12 +201,18 @@ class Settings(Schema, frozen=True, kw_only=True):
                 f"message_dtype = {self.message_dtype!r} and compress = {self.compress!r} both decide how messages "
                 "are sent: give one of them."
             )
-        impairments = {"drop": None, "inactive": None, "delay": 0, "message_noise": 0.0}
-        for name in (name for name, none in impairments.items() if getattr(self, name) != none):
+        if self.message_noise:
             raise InputError(
-                f"compress = {self.compress!r} and {name} = {getattr(self, name)!r} exclude each other: a public copy "
-                "must receive every update, as it was sent."
+                f"compress = {self.compress!r} and message_noise = {self.message_noise} exclude each other: noise "
+                "would drive the copies of sender and receiver apart; use message_dtype = 'bf16', which has no copies."
             )
+        for name in ("drop", "inactive") if self.delay else ():
+            if getattr(self, name) is not None:
+                raise InputError(
+                    f"compress = {self.compress!r}, delay = {self.delay} and {name} = {getattr(self, name)!r} exclude "
+                    "each other: a sender learns too late which messages were lost, so that its copies would differ "
+                    "from the receiver's; leave out one of them, or use message_dtype = 'bf16', which needs no copies."
+                )
 
     def _check_impairments(self) -> None:
         """Refuse texts that mean nothing."""

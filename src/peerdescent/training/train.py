@@ -213,7 +213,7 @@ def _with_recorded_strategy(plan: Plan, out: Path) -> Plan:
 
 
 def _warn_if_unstable(plan: Plan, group: ProcessGroup | None) -> None:
-    if (group is None or group.is_rank_zero) and plan.prediction.settles is False:
+    if (group is None or group.is_rank_zero) and plan.predicted_unstable:
         warnings.warn(plan.prediction.sentence(plan.name), stacklevel=3)
 
 

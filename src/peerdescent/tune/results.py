@@ -52,7 +52,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of runs: their number, iterations, stochastic gradients (one per agent and iteration) and seconds."""
+    """The cost of runs: their number, iterations, stochastic gradients of all agents and seconds."""
 
     runs: int = 0
     iterations: int = 0
@@ -121,11 +121,11 @@ def read_ends(folders: Sequence[Path]) -> Ends:
     return Ends([_number(row, "loss") for row in rows], [_number(row, "accuracy") for row in rows])
 
 
-def read_cost(folders: Sequence[Path], agents: int) -> Cost:
-    """The cost of the runs in these folders; one that diverged counts up to that point."""
+def read_cost(folders: Sequence[Path], agents: int, gradients: int = 1) -> Cost:
+    """The cost of runs with so many gradients per agent and iteration; one that diverged counts up to that point."""
     rows = [read_summary(folder) for folder in folders]
     iterations = sum(int(row["iteration"]) for row in rows)
-    return Cost(len(rows), iterations, iterations * agents, sum(float(row["seconds"]) for row in rows))
+    return Cost(len(rows), iterations, iterations * agents * gradients, sum(float(row["seconds"]) for row in rows))
 
 
 def _number(row: Row, key: str) -> float:

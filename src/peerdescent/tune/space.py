@@ -70,8 +70,8 @@ class Dimension:
         low, high = self.limits
         ends = [self.coordinate(centre) - part * self.width, self.coordinate(centre) + part * self.width]
         if self.scale != "log":
-            ends = [max(ends[0], self.coordinate(low)), min(ends[1], self.coordinate(high))]
-        return ends[0], ends[1]
+            ends[0] = max(ends[0], self.coordinate(low))
+        return ends[0], min(ends[1], self.coordinate(high))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Space:
             if value is not None and momentum and value < 1:
                 found.append(Dimension(rate, value, "momentum", (0.0, MOST_MOMENTUM)))
             elif value is not None and value > 0 and not momentum:
-                found.append(Dimension(rate, value))
+                found.append(Dimension(rate, value, limits=(0.0, 1.0 if rate in method.shares else math.inf)))
         if any(_changes(getattr(method, rate)) for rate in method.rates):
             found.append(Dimension(DECAY, 1.0))
         if getattr(method, "gamma", 1.0) < 1:

@@ -21,6 +21,7 @@ from peerdescent.experiments.resolve import describe, make_algorithm, prepare, r
 from peerdescent.experiments.schema import Experiment
 from peerdescent.runs.contents import ENVIRONMENT, TUNING, is_leftover, prepare_folder
 from peerdescent.runs.folder import write_environment
+from peerdescent.tracing.recording import gradients_wanted
 from peerdescent.training.loop import Run
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
 from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
@@ -123,8 +124,13 @@ class _Search:
         places = {run.place: run for runs in (*own.values(), *tuned.values()) for run in runs}
         self._execute("fresh seeds", list(places.values()))
         methods = [self._tuned(name, own[name], winners.get(name), tuned.get(name, [])) for name in self.spaces]
-        measuring = read_cost([run.folder(self.out) for run in places.values()], self.graph.n)
-        return Tuning(self.experiment, self.budget, self.tuning_seeds, self.fresh_seeds, methods, measuring)
+        costs = (self._cost(name, {run.place: run for run in (*own[name], *tuned.get(name, []))}) for name in own)
+        return Tuning(self.experiment, self.budget, self.tuning_seeds, self.fresh_seeds, methods, sum(costs, Cost()))
+
+    def _cost(self, name: str, runs: Mapping[str, Trial]) -> Cost:
+        """The cost of runs of a method, by their places."""
+        gradients = gradients_wanted(self.spaces[name].method)
+        return read_cost([run.folder(self.out) for run in runs.values()], self.graph.n, gradients)
 
     def _tuned(self, name: str, own: Sequence[Trial], winner: Scored | None, runs: Sequence[Trial]) -> Tuned:
         space = self.spaces[name]
@@ -173,7 +179,7 @@ class _Search:
         space, metric = self.spaces[name], self.budget.metric
         self.found[name] = []
         for point, runs in zip(proposal.points, trials, strict=True):
-            ends, cost = self._ends(runs), read_cost([run.folder(self.out) for run in runs], self.graph.n)
+            ends, cost = self._ends(runs), self._cost(name, {run.place: run for run in runs})
             score = ends.score(metric)
             self.found[name].append(Scored(point, score))
             self.costs[name] += cost

@@ -97,7 +97,14 @@ def _finished(running: list[_Running], limit: float) -> list[_Running]:
         elif child.ended is None and child.aborted is not None and now > child.aborted + DUMPING:
             _kill_group(child.pid)
     over = [child for child in running if child.ended is not None]
-    return [child for child in over if child.hung or now > (child.ended or now) + GRACE or not _left(child, running)]
+    return [child for child in over if child.hung or _is_alone(child, running, now)]
+
+
+def _is_alone(child: _Running, running: list[_Running], now: float) -> bool:
+    """Whether no process of a case is left, or for too long; one that lacks a processor gets more time."""
+    left = _left(child, running)
+    starved = any(_stat(pid)[:1] == ["R"] for pid in left)
+    return not left or now > (child.ended or now) + GRACE * (PATIENCE if starved else 1)
 
 
 def _strike_if_due(child: _Running, now: float) -> None:
