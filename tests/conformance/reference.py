@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 from tests.conformance.agent_by_agent import Gradient, Trajectory, Transform, gradients, neighbours, start
+from tests.conformance.reference_communication import COMMUNICATION
 from tests.conformance.reference_corrected import CORRECTED
 
 
@@ -539,4 +540,5 @@ REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "gossip-sgd-outer": partial(gossip, update=sgd_update, outer_lr=0.7, outer_momentum=0.9),
     "gossip-adamw-outer": partial(gossip, update=adam_update, outer_lr=0.7, outer_momentum=0.9),
     **CORRECTED,
+    **COMMUNICATION,
 }

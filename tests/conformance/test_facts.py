@@ -268,6 +268,8 @@ ONE_AGENT = {
     "d-asg": DASG(eta=0.07, beta=0.0),
     "gt-hsgd": make("gt-hsgd", eta=0.07, beta=1.0),
     "gossip-sgd": make("gossip-sgd", eta=0.07),
+    **{name: make(name, eta=0.07) for name in ("k-gt", "led", "proxskip", "choco-sgd", "beer")},
+    "motef": make("motef", eta=0.07, beta=0.0),
     **{name: make(name, eta=0.07) for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
     "clipped-d-sgd": make("clipped-d-sgd", eta=0.07, tau=1e6),
     **{name: make(name, eta=0.07, beta=0.0) for name in ("edm", "momentum-tracking", "qg-dsgdm")},
@@ -396,6 +398,7 @@ SENT = {
     **{"gt-hsgd": 2, "gt-nsgdm": 2, "sclip-ef": 1},
     "powered-tracking": 2,
     **{name: 1 for name in PRESETS if name.startswith("gossip")},
+    **{"k-gt": 2, "led": 1, "proxskip": 1, "choco-sgd": 1, "beer": 2, "motef": 2},
     **{"sgp": 1, "push-diging": 2},
     **{
         "extra": 1,
@@ -415,7 +418,7 @@ SENT = {
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float64", 8)])
 def test_vectors_sent(name: str, dtype: str, size: int) -> None:
     assert vectors_sent(make(name)) == SENT[name]
-    result = run(heterogeneous(5), "star:5", name, 7, dtype=dtype)
+    result = run(heterogeneous(5), "star:5", name, 7, dtype=dtype, compress="none")
     directions = 2 * 4  # each of the star's four edges is used both ways
     assert result.metrics["bytes_sent"] == [0, 7 * SENT[name] * directions * P * size]
 

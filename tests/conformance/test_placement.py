@@ -110,6 +110,33 @@ def gt_nsgdm(W: np.ndarray, L: np.ndarray, sigma: Sigma) -> np.ndarray:
     return x
 
 
+def k_gt(W: np.ndarray, L: np.ndarray, sigma: Sigma) -> np.ndarray:
+    """One local step per exchange: x⁺ = W(x − η_s ησ(g + c)), c⁺ = c − (I−W)(g + c)."""
+    x, c = START, np.zeros((N, P))
+    for _ in range(K):
+        d = g(x) + c
+        x, c = W @ (x - 0.8 * ETA * sigma(d)), c - d + W @ d
+    return x
+
+
+def led(W: np.ndarray, sigma: Sigma, beta: float) -> np.ndarray:
+    x, y = START, np.zeros((N, P))
+    for _ in range(K):
+        phi = x - ETA * sigma(g(x) + beta * y / ETA)
+        x, y = W @ phi, y + phi - W @ phi
+    return x
+
+
+def motef(W: np.ndarray, L: np.ndarray, sigma: Sigma) -> np.ndarray:
+    x, y = START, g(START)
+    m = y
+    for _ in range(K):
+        x = W @ x - ETA * sigma(y)
+        new = 0.6 * m + 0.4 * g(x)
+        y, m = W @ y + new - m, new
+    return x
+
+
 def powered_tracking(W: np.ndarray, L: np.ndarray, sigma: Sigma) -> np.ndarray:
     return tracking(W, L, lambda y: np.sign(sigma(y)) * np.abs(sigma(y)) ** 0.8, False)
 
@@ -125,6 +152,11 @@ METHODS: dict[str, tuple[Any, dict[str, float]]] = {
     "gt-nsgdm": (gt_nsgdm, {"eta": ETA, "beta": 0.6}),
     "push-diging": (lambda W, L, sigma: tracking(W, L, sigma, True), {"eta": ETA}),
     "powered-tracking": (powered_tracking, {"eta": ETA, "gamma": 0.8}),
+    "k-gt": (k_gt, {"eta": ETA, "eta_s": 0.8}),
+    "led": (lambda W, L, sigma: led(W, sigma, 0.5), {"eta": ETA, "beta": 0.5}),
+    "proxskip": (lambda W, L, sigma: led((np.eye(N) + W) / 2, sigma, 0.5), {"eta": ETA, "beta": 0.5}),
+    "beer": (lambda W, L, sigma: tracking(W, L, sigma, False), {"eta": ETA}),
+    "motef": (motef, {"eta": ETA, "beta": 0.6}),
     "d-sgt-1": (lambda W, L, sigma: tracking(W, L, sigma, False), {"eta": ETA}),
     "d-sgt-2": (lambda W, L, sigma: tracking(W, L, sigma, True), {"eta": ETA}),
     "d2": (d2, {"eta": ETA}),
@@ -159,7 +191,7 @@ def test_after_the_correction_is_the_equation(name: str, sigma: str, kernel: str
     expected = by_hand(W, graphs.parse(SPEC).laplacian("metropolis").toarray(), function)
     found = peerdescent.train(
         PROBLEM, SPEC, method, iterations=K, dtype="float64", x0=torch.from_numpy(START), batch_size=0, kernel=kernel,
-        eval_every=K, per_agent=False,
+        eval_every=K, per_agent=False, compress="none",
     )  # fmt: skip
     np.testing.assert_allclose(found.x.numpy(), expected, rtol=0, atol=1e-10)
 

@@ -55,6 +55,12 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "gossip-adamw": {"eta": 0.05, "weight_decay": 0.1},
     "gossip-sgd-outer": {"eta": 0.05, "period": 3},
     "gossip-adamw-outer": {"eta": 0.05, "period": 2},
+    "k-gt": {"eta": 0.05, "eta_s": 0.8, "exchanges": lambda k: k % 3 == 2},
+    "led": {"eta": 0.05, "beta": 0.5, "exchanges": lambda k: k % 2 == 1},
+    "proxskip": {"eta": 0.05, "beta": 0.5, "exchanges": lambda k: k % 2 == 1},
+    "choco-sgd": {"eta": 0.05, "Q": np.round, "c": 0.3},
+    "beer": {"eta": 0.05, "Q": np.round, "c": 0.3},
+    "motef": {"eta": 0.05, "beta": 0.6, "Q": np.round, "c": 0.3},
     **{name: {"eta": 0.05} for name in ("extra", "nids", "exact-diffusion", "aug-dgm", "d-adam")},
     "clipped-d-sgd": {"eta": 0.05, "tau": 1.0},
     **{name: {"eta": 0.05, "beta": 0.6} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
@@ -143,6 +149,12 @@ PLAIN_SGD: dict[str, dict[str, Any]] = {
     **{name: {} for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
     **{name: {"beta": 0.0} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
     "gossip-sgd-outer": {"outer_lr": 1.0, "outer_momentum": 0.0},
+    "k-gt": {"eta_s": 1.0},
+    "led": {},
+    "proxskip": {},
+    "choco-sgd": {},
+    "beer": {},
+    "motef": {"beta": 0.0},
 }
 
 

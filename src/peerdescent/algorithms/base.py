@@ -67,6 +67,18 @@ class Mean(Protocol):
         ...
 
 
+class Exchanges(Protocol):
+    """What a step may ask of the iterations that exchange messages."""
+
+    def steps(self, k: int) -> int:
+        """The iterations from the last exchange before k to k, with k."""
+        ...
+
+    def expected_steps(self, k: int) -> float:
+        """The period in iteration k; the mean one where it is random."""
+        ...
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A decentralized method: an immutable value, checked on construction.
@@ -91,6 +103,8 @@ class Algorithm:
     """Whether the step corrects local gradients, and passes the corrected direction through `corrected`."""
     decays: ClassVar[bool] = False
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
+    compressor: ClassVar[str] = "none"
+    """What compresses its messages unless `compress` is given: part of methods such as CHOCO-SGD."""
     directed: ClassVar[bool] = False
     """Whether it works on directed graphs, where P is column-stochastic and agents have push-sum weights."""
     not_compressible: ClassVar[str] = ""
@@ -149,6 +163,10 @@ class Algorithm:
             h: the numbers of `hyperparameters`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step")
+
+    def with_periods(self, periods: Exchanges) -> Algorithm:
+        """The method as it runs where messages travel in these iterations: itself, unless its step depends on them."""
+        return self
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """An iteration without messages (`communication_period` > 1): L = 0, W = I; `step` unless overridden."""

@@ -11,6 +11,7 @@ from peerdescent._util.validation import described, did_you_mean
 from peerdescent.algorithms.adaptive import DAdam
 from peerdescent.algorithms.base import Algorithm
 from peerdescent.algorithms.clipped import ClippedDSGD
+from peerdescent.algorithms.compressed import BEER, ChocoSGD, MoTEF
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.diffusion import EDM, NIDS, ExactDiffusion
 from peerdescent.algorithms.dsgpa import DSGPA
@@ -19,6 +20,7 @@ from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, Oute
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM, PoweredTracking
 from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
 from peerdescent.algorithms.hybrid_tracking import GTHSGD
+from peerdescent.algorithms.local_steps import KGT, LED, ProxSkip
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.primal_dual import EXTRA
 from peerdescent.algorithms.push_sum import SGP, PushDIGing
@@ -235,3 +237,17 @@ register("d-adam", DAdam, "Adam with local moments: mix, then descend", aliases=
 register(
     "clipped-d-sgd", ClippedDSGD, "D-SGD with clipped gradients, for heavy-tailed noise", aliases=("clipped-dsgd",)
 )
+
+_LOCAL = "local steps by communication_period"
+_COMPRESSED = "compressed differences, topk:0.1 unless compress is given"
+register("k-gt", KGT, f"K-GT: gradient tracking made for {_LOCAL}; sends two vectors", aliases=("kgt",))
+register("led", LED, f"local exact diffusion: D² made for {_LOCAL}, unbiased with them too")
+register(
+    "proxskip",
+    ProxSkip,
+    "local steps with a control variate, exchanges at random by communication_period = random:P",
+    aliases=("prox-skip",),
+)
+register("choco-sgd", ChocoSGD, f"CHOCO-SGD: D-SGD with {_COMPRESSED}", aliases=("choco",))
+register("beer", BEER, f"BEER: gradient tracking with {_COMPRESSED}; sends two vectors")
+register("motef", MoTEF, f"MoTEF: tracking of momentum with {_COMPRESSED}; sends two vectors")

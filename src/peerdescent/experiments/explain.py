@@ -29,7 +29,6 @@ from peerdescent.tracing.recording import gradients_wanted
 from peerdescent.training.clocked import forecast_of
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
-from peerdescent.training.settings import Settings
 from peerdescent.training.train import plan_of
 
 DRAWN = 20
@@ -214,13 +213,9 @@ def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
     period, degrees = plan.settings.communication_period, plan.graph.mean_degrees
     each = (float(d) * plan.vectors_sent * plan.vector_bytes for d in (degrees.min(), degrees.max()))
-    few, many = (sent / period if isinstance(period, int) else sent * _share(plan.settings) for sent in each)
+    share = plan.settings.periods.share(plan.settings.iterations)
+    few, many = (sent / period if isinstance(period, int) else sent * share for sent in each)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
-
-
-def _share(settings: Settings) -> float:
-    """The share of the iterations that exchange messages."""
-    return settings.periods.rounds_before(settings.iterations) / max(1, settings.iterations)
 
 
 def theorem1(plan: Plan) -> Theorem1:

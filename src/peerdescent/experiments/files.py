@@ -119,6 +119,7 @@ _SET_COMMENT = (
 
 
 _EXAMPLES: dict[str, Any] = {
+    "compress": "topk:0.1",
     "consensus_step": 0.3,
     "eval_every": 60,
     "per_agent": True,

@@ -14,6 +14,7 @@ from peerdescent.experiments.user_code import load_methods
 from peerdescent.graphs import AnyGraph
 from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.problems import Problem
+from peerdescent.training.compression import with_compressor
 from peerdescent.training.plan import Plan, plain
 from peerdescent.training.settings import Settings
 
@@ -74,9 +75,11 @@ def settings_only(experiment: Experiment) -> Settings:
 
 def describe(experiment: Experiment, *names: str) -> dict[str, Any]:
     """The experiment with every choice explicit, ready for TOML: the run of one method, or of several."""
+    made = {name: make_algorithm(experiment, name) for name in names}
     named = {"algorithm": names[0]} if len(names) == 1 else {"algorithms": list(names)}
-    values = {key: value for key, value in plain(experiment).items() if key not in ("algorithms", "set", "graph")}
-    own: dict[str, Any] = {name: make_algorithm(experiment, name).parameters() for name in names}
+    chosen = plain(with_compressor(experiment, *made.values()))
+    values = {key: value for key, value in chosen.items() if key not in ("algorithms", "set", "graph")}
+    own: dict[str, Any] = {name: method.parameters() for name, method in made.items()}
     own |= {PROBLEM: experiment.problem_options} if experiment.problem_options else {}
     return {**named, "graph": graphs.parse(experiment.graph).text, **values, "set": own}
 
@@ -89,6 +92,7 @@ def _plan(
     settings: Settings,
     make_problem: Callable[[], Problem],
 ) -> Plan:
+    settings = with_compressor(settings, method)
     weights = make_weights(graph, settings.laplacian, settings.mixing, method)
     size = functools.partial(problems.size, experiment.problem, graph.n, **experiment.problem_options)
     dimension = functools.partial(

@@ -121,6 +121,7 @@ def _limit(method: Algorithm, problem: Quadratic, circles: bool, budget: float) 
     result = train(
         problem, GRAPH, _halved(method, iterations) if circles else method, x0=torch.zeros(AGENTS, DIMENSION),
         iterations=iterations, dtype="float64", batch_size=0, eval_every=iterations, per_agent=False, progress=False,
+        compress="none",
     )  # fmt: skip
     return result.x.numpy()
 
