@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
@@ -135,6 +136,8 @@ def cases() -> dict[str, Case]:
             method,
             {"eta": 0.07, "transform": powered(0.7)},
         )
+    powers = {"eta": 0.05, "gamma": 0.7}
+    table["powered-tracking"] = (partial(make, "powered-tracking", **powers), reference.powered_tracking, powers)
     table["d-sgd-1+sign"] = (
         partial(DSGD1, eta=0.07, transform=Sign()),
         reference.d_sgd_1,
@@ -203,13 +206,22 @@ def corrected_cases(momentum: dict[str, float]) -> dict[str, Case]:
     return {name: (partial(make, name, **own), reference.CORRECTED[name], own) for name, own in values.items()}
 
 
+def averaged_cases() -> dict[str, Case]:
+    """Momentum before the power, wherever the power acts and in both orders."""
+    table: dict[str, Case] = {}
+    for power_on, dual in itertools.product(("gradient", "direction"), ("jacobi", "gauss-seidel")):
+        values = {"gamma": 0.7, "power_on": power_on, "dual": dual, "momentum": 0.3, **RATES}
+        table[f"dsgpa-momentum-{power_on}-{dual}"] = (partial(DSGPA, **values), reference.dsgpa, values)
+    return table
+
+
 def communication_cases() -> dict[str, Case]:
     """The same for the methods of `reference_communication`, with messages in every iteration, as they are."""
     known = reference.COMMUNICATION
     return {name: (partial(make, name, **own), known[name], own) for name, own in COMMUNICATION.items()}
 
 
-CASES = cases()
+CASES = {**cases(), **averaged_cases()}
 
 
 def start(n: int) -> np.ndarray:

@@ -260,7 +260,8 @@ def test_d_sgd_1_with_exact_averaging_follows_c_sgd_in_the_mean_where_curvatures
 
 
 ONE_AGENT = {
-    **{name: make(name, eta=0.07, gamma=1.0, epsilon=0.0) for name in PRESETS if name.startswith("dsgpa")},
+    **{n: make(n, eta=0.07, gamma=1.0, epsilon=0.0, momentum=1.0) for n in PRESETS if n.startswith("dsgpa")},
+    "powered-tracking": make("powered-tracking", eta=0.07, gamma=1.0),
     **{name: make(name, eta=0.07) for name in ("d-sgd-1", "d2", "d-sgt-1", "d-sgt-2", "c-sgd", "sgp", "push-diging")},
     "d-sgd-2": make("d-sgd-2", alpha=0.07),
     "dm-sgd": DMSGD(eta=0.07, beta=0.0),
@@ -395,6 +396,7 @@ SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
     **{"dm-sgd": 2, "d-sgd-1": 1, "d-sgd-2": 1, "d2": 1, "d-sgt-1": 2, "d-sgt-2": 2, "d-asg": 1, "c-sgd": 0},
     **{"gt-hsgd": 2, "gt-nsgdm": 2, "sclip-ef": 1},
+    "powered-tracking": 2,
     **{name: 1 for name in PRESETS if name.startswith("gossip")},
     **{"k-gt": 2, "led": 1, "proxskip": 1, "choco-sgd": 1, "beer": 2, "motef": 2},
     **{"sgp": 1, "push-diging": 2},

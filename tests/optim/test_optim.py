@@ -77,6 +77,7 @@ OPTIMIZERS = {
     "gt-hsgd": lambda p: optim.GTHSGD(p, "ring:1"),
     "gt-nsgdm": lambda p: optim.GTNSGDm(p, "ring:1"),
     "sclip-ef": lambda p: optim.SClipEF(p, "ring:1"),
+    "powered-tracking": lambda p: optim.PoweredTracking(p, "ring:1"),
     "d-asg": lambda p: optim.DASG(p, "ring:1"),
     "sgp": lambda p: optim.SGP(p, "directed-ring:1"),
     "push-diging": lambda p: optim.PushDIGing(p, "directed-ring:1"),

@@ -10,7 +10,7 @@ from peerdescent.algorithms.diffusion import EDM, NIDS, ExactDiffusion
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.global_momentum import MomentumTracking, QGDSGDm
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
-from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM, PoweredTracking
 from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
 from peerdescent.algorithms.hybrid_tracking import GTHSGD
 from peerdescent.algorithms.local_steps import KGT, LED, ProxSkip
@@ -54,6 +54,7 @@ __all__ = [
     "Network",
     "OuterAdam",
     "OuterSGD",
+    "PoweredTracking",
     "Preset",
     "ProxSkip",
     "PushDIGing",

@@ -85,6 +85,7 @@ class MoTEF(Algorithm):
     beta: Rate = 0.9
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     momenta: ClassVar[tuple[str, ...]] = ("beta",)
+    corrects: ClassVar[bool] = True
     bias: ClassVar[str | None] = ""
     use: ClassVar[str] = "As `beer`, where gradients are noisy: the tracker, which is compressed, changes more slowly."
     compressor: ClassVar[str] = TOP_TENTH
@@ -108,7 +109,7 @@ class MoTEF(Algorithm):
         beta = h.later * h.beta
         m = beta * s.m + (1 - beta) * g
         y = Wy + m - s.m
-        return {"x": Wx - h.eta * y, "y": y, "m": m}
+        return {"x": Wx - h.eta * self.corrected(y), "y": y, "m": m}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The mean tracker is the mean momentum, because W is doubly stochastic."""

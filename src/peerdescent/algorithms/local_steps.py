@@ -15,6 +15,7 @@ from peerdescent._util.validation import described
 from peerdescent.algorithms.base import Algorithm, Exchanges, Network, Start, Step
 from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
+from peerdescent.transforms import Transform
 
 
 class EveryIteration:
@@ -62,12 +63,14 @@ class KGT(_LocalSteps):
     eta: Rate = 0.1
     eta_s: Rate = 1.0
     rates: ClassVar[tuple[str, ...]] = ("eta", "eta_s")
+    corrects: ClassVar[bool] = True
     bias: ClassVar[str | None] = ""
     use: ClassVar[str] = "Heterogeneous data and slow links: `communication_period` local steps, all of them corrected."
 
     def memory(self) -> Mapping[str, Start]:
-        """The correction c, and the sum of g + c since the last exchange."""
-        return {"c": "zero", "total": "zero"}
+        """The correction c, the sum of g + c since the last exchange and, if a transform acts on it, of σ(g + c)."""
+        moved: dict[str, Start] = {} if self._after == Transform() else {"moved": "zero"}
+        return {"c": "zero", "total": "zero", **moved}
 
     def hyperparameters(self, k: int) -> dict[str, float]:
         """The rates, and the number K of steps since the last exchange."""
@@ -83,14 +86,17 @@ class KGT(_LocalSteps):
         d = g + s.c
         total = s.total + d
         c = s.c - net.disagreement(total / h.K)
-        x = net.mix(s.x - h.eta * d + (1 - h.eta_s) * h.eta * total)
-        return {"x": x, "c": c, "total": 0 * total}
+        moved = total if self._after == Transform() else s.moved + self.corrected(d)
+        x = net.mix(s.x - h.eta * self.corrected(d) + (1 - h.eta_s) * h.eta * moved)
+        memory = {"total": 0 * total} if self._after == Transform() else {"total": 0 * total, "moved": 0 * moved}
+        return {"x": x, "c": c, **memory}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """A local step."""
         g = yield s.x
         d = g + s.c
-        return {"x": s.x - h.eta * d, "c": s.c, "total": s.total + d}
+        memory = {} if self._after == Transform() else {"moved": s.moved + self.corrected(d)}
+        return {"x": s.x - h.eta * self.corrected(d), "c": s.c, "total": s.total + d, **memory}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The corrections sum to zero, because the columns of I−W do."""
@@ -114,6 +120,7 @@ class LED(_LocalSteps):
     eta: Rate = 0.1
     beta: Rate = 1.0
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
+    corrects: ClassVar[bool] = True
     bias: ClassVar[str | None] = ""
     use: ClassVar[str] = "As `k-gt`, with one vector per edge instead of two: try it first."
     needs: ClassVar[str] = "β(1−λmin(W)) < 2(1+λmin(W)); otherwise, and on graphs over time, (I+W)/2 is used"
@@ -142,14 +149,14 @@ class LED(_LocalSteps):
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The last local step, and the exchange."""
         g = yield s.x
-        phi = s.x - h.eta * g - h.beta / h.tau * s.y
+        phi = self.descended(s.x, g, h.beta / h.tau * s.y, h.eta)
         disagreement = self.disagreement(phi, net)
         return {"x": phi - disagreement, "y": s.y + disagreement}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """A local step, with the correction that D² leaves out."""
         g = yield s.x
-        return {"x": s.x - h.eta * g - h.beta / h.tau * s.y, "y": s.y}
+        return {"x": self.descended(s.x, g, h.beta / h.tau * s.y, h.eta), "y": s.y}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The dual variables sum to zero, because the columns of I−W do."""

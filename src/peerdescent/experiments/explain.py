@@ -165,7 +165,8 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
 
 def _not_judged(plan: Plan) -> list[str]:
     """What the run adds to the method, of which stability, its ranges and Theorem 1 know nothing."""
-    added = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added: dict[str, object] = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added["gradient noise"] = plan.settings.gradient_noise
     added["global averages"] = plan.settings.average_every
     names = [name for name, value in added.items() if value]
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []

@@ -124,6 +124,8 @@ _EXAMPLES: dict[str, Any] = {
     "eval_every": 60,
     "per_agent": True,
     "powerball": 0.7,
+    "transform": "power:0.7@direction",
+    "gradient_noise": "student-t:1.5",
     "weight_decay": 0.0001,
     "decay": "decoupled",
     "clip_norm": 1.0,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from peerdescent import algorithms, graphs, problems
+from peerdescent import algorithms, graphs, problems, transforms
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.experiments.schema import PROBLEM, Experiment
@@ -58,6 +58,8 @@ def make_algorithm(experiment: Experiment, name: str) -> Algorithm:
     for key in (*(key for key in common if key not in anywhere), *(key for key in own if key not in known)):
         raise InputError(f"{name} has no hyperparameter {key!r}: it has {', '.join(known)}.")
     values = {key: value for key, value in common.items() if key in known}
+    if experiment.transform is not None:
+        own = {**own, "transform": transforms.parse(experiment.transform)}
     return algorithms.make(name, experiment.powerball, **{**values, **own})
 
 

@@ -48,6 +48,7 @@ from peerdescent.optim.methods import (
     GTHSGD,
     SGP,
     GTNSGDm,
+    PoweredTracking,
     PushDIGing,
     SClipEF,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "MomentumTracking",
     "Options",
     "Outer",
+    "PoweredTracking",
     "ProxSkip",
     "PushDIGing",
     "QGDSGDm",

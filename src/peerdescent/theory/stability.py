@@ -48,7 +48,7 @@ def stability(
 
     With a power γ < 1, sign or clip: far from the solution σ is flat, |σ(a)| ≪ |a|, so the rest of the step decides
     boundedness: for a power on the gradient, the recursion with h = 0; for one on the direction of DSGPA,
-    |1 − ηαλ|, whatever β is; with h = 0 nothing holds the mean there, and it may drift away (`drifts`), while
+    |1 − ηαλ|, whatever β and θ are; with h = 0 nothing holds the mean there, and it may drift away (`drifts`), while
     disagreement and βv stay bounded. "Unstable" means unbounded from starting points that are far enough away. Near
     the solution the slope of σ is infinite, so the method does not converge exactly: entries under the power keep
     about the size `chatter` = s^(−1/(1−γ)), where s is the largest slope at which the linear recursion is stable.

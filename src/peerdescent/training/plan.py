@@ -112,6 +112,7 @@ class Plan:
             - 1
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
+            + 5 * (self.settings.gradient_noise is not None)  # drawn, stacked and converted
             + self.settings.delay * self.vectors_sent,
             self.vectors_sent * (1 + copies_kept(self.graph, self.settings)),
             8 if self.settings.dtype == "float64" else 4,

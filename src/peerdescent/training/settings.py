@@ -67,6 +67,14 @@ class Settings(Schema, frozen=True, kw_only=True):
         Literal["coupled", "decoupled"] | None,
         about("λx joins the gradient (coupled, unless given), or ηλx is subtracted after the step.", panel=RUN),
     ] = None
+    gradient_noise: Annotated[
+        str | None,
+        about(
+            "Add noise of mean 0 to every gradient: gaussian, student-t:NU, exponential or pareto:A; :SCALE scales it.",
+            "KIND",
+            RUN,
+        ),
+    ] = None
     clip_norm: Annotated[
         float | None, about("Scale every agent's gradient to at most this norm.", "C", RUN, gt=0, le=LARGEST)
     ] = None
@@ -181,6 +189,10 @@ class Settings(Schema, frozen=True, kw_only=True):
                 raise InputError(f"{name} = {getattr(self, name)!r} has no effect without {other}: give both.")
         if self.compresses:
             self._check_compression()
+        if self.gradient_noise is not None:
+            from peerdescent.training.gradient_noise import GradientNoise  # it loads NumPy and torch
+
+            GradientNoise.parse(self.gradient_noise)
 
     def _check_compression(self) -> None:
         from peerdescent.mixing.compressors import parse
