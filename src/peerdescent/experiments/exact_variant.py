@@ -15,7 +15,6 @@ from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Quadratic
 from peerdescent.theory.exact import exact_form_failing, exact_matched, exact_step
 from peerdescent.training.plan import Plan
-from peerdescent.training.settings import UNCOMPRESSED
 
 
 @dataclass(frozen=True)
@@ -118,9 +117,7 @@ def _of_the_run(plan: Plan) -> list[str]:
         "messages are not exchanged in every iteration": not s.periods.always,
         "messages are late": s.delay,
         "messages are lost or agents inactive": s.drop is not None or s.inactive is not None,
-        "messages are rounded, noisy or compressed": s.message_dtype != "same"
-        or s.message_noise
-        or s.compress != UNCOMPRESSED,
+        "messages are rounded, noisy or compressed": s.message_dtype != "same" or s.message_noise or s.compresses,
         "the step is changed by weight decay, clipping or global averages": s.weight_decay
         or s.clip_norm
         or s.average_every,

@@ -125,6 +125,7 @@ def exact_form_failing(algorithm: Algorithm) -> list[str]:
         "η, α and β are not constant": _constant(algorithm),
         f"γ = {algorithm.gamma:g} is not above 0": algorithm.gamma > 0,
         "the gradient is transformed before the power": type(algorithm.transform) is Transform,
+        f"there is momentum (θ = {algorithm.momentum:g})": algorithm.momentum == 1,
     }
     failing = [text for text, holds in conditions.items() if not holds]
     h = algorithm.nominal()

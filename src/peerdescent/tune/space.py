@@ -22,6 +22,10 @@ DECAY = "decay"
 DIGITS = 4
 """Values are rounded to this many digits, so that printed values are the values that ran."""
 GAMMAS, EPSILONS, MOST_MOMENTUM = (0.3, 1.0), (0.0, 0.5), 0.999
+FIELDS = ("gamma", "epsilon", "weight_decay", "momentum")
+"""The tuned parameters that are plain numbers, unless a method has them as rates."""
+THETAS = (0.001, 1.0)
+"""The weight of the newest direction in an average; 1 averages nothing."""
 Numbers = NDArray[np.float64]
 Point = Mapping[str, float]
 """A value for every dimension of a space, by name."""
@@ -101,6 +105,8 @@ class Space:
             found.append(Dimension("gamma", method.gamma, "linear", GAMMAS))  # type: ignore[attr-defined]
         if getattr(method, "epsilon", 0.0) > 0:
             found.append(Dimension("epsilon", method.epsilon, "linear", EPSILONS))  # type: ignore[attr-defined]
+        if "momentum" not in method.rates and getattr(method, "momentum", 1.0) < 1:
+            found.append(Dimension("momentum", method.momentum, limits=THETAS))  # type: ignore[attr-defined]
         if getattr(method, "weight_decay", 0.0) > 0:
             found.append(Dimension("weight_decay", method.weight_decay))  # type: ignore[attr-defined]
         if not found:
@@ -138,7 +144,7 @@ class Space:
         values: dict[str, Any] = {
             rate: _changed(getattr(self.method, rate), point.get(rate), decay) for rate in self.method.rates
         }
-        values.update({name: point[name] for name in ("gamma", "epsilon", "weight_decay") if name in point})
+        values.update({name: point[name] for name in FIELDS if name in point and name not in self.method.rates})
         return varied(self.method, **values)
 
     def options(self, point: Point) -> dict[str, Any]:
