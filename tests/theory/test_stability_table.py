@@ -15,9 +15,9 @@ from peerdescent import algorithms, theory
 pytestmark = pytest.mark.filterwarnings("ignore:ηβ²")
 PAGE = (Path(__file__).parents[2] / "docs" / "theory.md").read_text()
 TABLE = PAGE.partition("| method | polynomial of a mode |")[2].partition("\n\n")[0]
-LETTERS = "a b c w z α β ζ η λ μ θ ŵ C"
+LETTERS = "a b c w z α β ζ η λ μ ι θ ŵ C"
 SYMBOLS = {letter: sp.Symbol(letter) for letter in LETTERS.split()}
-a, b, c, w, z, alpha, beta, zeta, eta, lam, mu, theta, half, C = SYMBOLS.values()
+a, b, c, w, z, alpha, beta, zeta, eta, lam, mu, iota, theta, half, C = SYMBOLS.values()
 h, x, v, q, r = sp.symbols("h x v q r")
 """A curvature; x and up to three memories."""
 SHORT = {a: eta * alpha * lam, b: (eta * beta) ** 2 * lam, c: eta * h, half: (1 + w) / 2, C: (1 - beta) * c}
@@ -65,8 +65,12 @@ TRACKED_ESTIMATE = w * (v + ESTIMATE - q)
 NEW_U = beta * v + c * x
 QUASI = w * (x - c * x - beta * v)
 LOCAL = mu * v + c * x
-OUTER = theta * q + LOCAL
+OUTER = iota * q + LOCAL
 HALF = (1 + w) / 2
+CORRECTED = c * x + v
+LED = x - c * x - beta * v
+AVERAGE = (1 - theta) * q + theta * (beta * v + h * x)
+AVERAGE_FIRST = (1 - theta) * q + theta * (beta * DUAL + h * x)
 DIFFUSION = matrix((x, v), HALF * PHI, v + (1 - HALF) * PHI)
 STEPS = {
     "DSGPA, Jacobi": JACOBI,
@@ -76,7 +80,7 @@ STEPS = {
     "DM-SGD": matrix((x, v), w * (x - eta * (beta * v + h * x)), w * (beta * v + h * x)),
     "D-ASG, β < 1": matrix((x, v), w * Y - c * Y, x),
     "D²": matrix((x, v), w * PHI, v + (1 - w) * PHI),
-    "D-SGT-1": matrix((x, v, q), w * x - TRACKED, TRACKED, c * x),
+    "D-SGT-1, BEER, powered tracking": matrix((x, v, q), w * x - TRACKED, TRACKED, c * x),
     "D-SGT-2": matrix((x, v, q), w * (x - TRACKED), TRACKED, c * x),
     "C-SGD": matrix((x,), x - c * x),
     # the printed form of EXTRA, with x₋ and ηg₋ as memory, has besides the root 0
@@ -87,10 +91,20 @@ STEPS = {
     "GT-HSGD": matrix((x, v, q, r), w * (x - TRACKED_ESTIMATE), TRACKED_ESTIMATE, ESTIMATE, x),
     "Momentum tracking": matrix((x, v, q), w * x - NEW_U + q, NEW_U, w * (q - NEW_U) + NEW_U),
     "QG-DSGDm": matrix((x, v), QUASI, beta * v + (1 - beta) * (x - QUASI)),
-    "SGP, undirected": matrix((x,), w * (x - c * x)),
+    "SGP, undirected, CHOCO-SGD": matrix((x,), w * (x - c * x)),
     "Push-DIGing, undirected": matrix((x, v, q), w * (x - v - c * x + q), w * (v + c * x - q), c * x),
     "Gossip SGD": matrix((x, v), w * (x - LOCAL), LOCAL),
-    "Gossip SGD, outer step": matrix((x, v, q), w * (x - zeta * (LOCAL + theta * OUTER)), LOCAL, OUTER),
+    "Gossip SGD, outer step": matrix((x, v, q), w * (x - zeta * (LOCAL + iota * OUTER)), LOCAL, OUTER),
+    "K-GT": matrix((x, v), w * (x - zeta * CORRECTED), v - (1 - w) * CORRECTED),
+    "LED": matrix((x, v), w * LED, v + (1 - w) * LED),
+    "ProxSkip, χ = 1": matrix((x, v), LED - (1 - w) * LED / 2, v + (1 - w) * LED / 2),
+    "MoTEF, C = (1−β)c": matrix((x, v, q), w * x - (w * v + NEW_M - q), w * v + NEW_M - q, NEW_M),
+    "DSGPA with momentum, Jacobi": matrix(
+        (x, v, q), x - eta * (alpha * lam * x + AVERAGE), v + eta * beta * lam * x, AVERAGE
+    ),
+    "DSGPA with momentum, Gauss–Seidel": matrix(
+        (x, v, q), x - eta * (alpha * lam * x + AVERAGE_FIRST), DUAL, AVERAGE_FIRST
+    ),
 }
 LIBRARY: dict[str, tuple[str, ...]] = {
     "DSGPA, Jacobi": ("dsgpa-f",),
@@ -100,7 +114,12 @@ LIBRARY: dict[str, tuple[str, ...]] = {
     "Exact diffusion, NIDS": ("exact-diffusion", "nids"),
     "EDM, C = (1−β)c": ("edm",),
     "Momentum tracking": ("momentum-tracking",),
-    "SGP, undirected": ("sgp",),
+    "D-SGT-1, BEER, powered tracking": ("d-sgt-1", "beer", "powered-tracking"),
+    "SGP, undirected, CHOCO-SGD": ("sgp", "choco-sgd"),
+    "ProxSkip, χ = 1": ("proxskip",),
+    "MoTEF, C = (1−β)c": ("motef",),
+    "DSGPA with momentum, Jacobi": ("dsgpa-f-pb-exact-momentum",),
+    "DSGPA with momentum, Gauss–Seidel": ("dsgpa-f-pb-exact-momentum",),
     "Push-DIGing, undirected": ("push-diging",),
     "Gossip SGD": ("gossip-sgd",),
     "Gossip SGD, outer step": ("gossip-sgd-outer",),
@@ -113,9 +132,9 @@ def test_the_table_has_a_row_for_every_linear_method() -> None:
 
     assert list(ROWS) == list(STEPS)
     named = {name for row in STEPS for name in LIBRARY.get(row, (row.lower(),))}
-    assert named == {name for name in LINEAR if not name.startswith("dsgpa")} | {
-        "dsgpa-f"
-    }  # the others differ in values
+    dsgpa = {name for name in LINEAR if name.startswith("dsgpa") and "momentum" not in name}  # differ in values only
+    assert named == {*LINEAR} - dsgpa | {"dsgpa-f"}
+    assert f"on {70 * len(LINEAR):,} random cases" in " ".join(PAGE.split())
 
 
 @pytest.mark.parametrize("method", list(STEPS))
@@ -144,12 +163,15 @@ QG = (1 + 3 * beta - 2 * beta**2 - c * (1 + beta)) * w
         ("DM-SGD", (1 - w**2 * beta, 1 + w**2 * beta - w * (1 + beta - c), 1 + w**2 * beta + w * (1 + beta - c))),
         ("D-ASG, β < 1", (1 - beta * (w - c), 1 - (w - c), 1 + (1 + 2 * beta) * (w - c))),
         ("D²", (1 - w * (1 - c), 1 - w, 1 - w * (2 * c - 3))),
-        ("D-SGT-1", (1 - w**2 + c, (1 - w) ** 2, (1 + w) ** 2 - 2 * c)),
+        ("D-SGT-1, BEER, powered tracking", (1 - w**2 + c, (1 - w) ** 2, (1 + w) ** 2 - 2 * c)),
         ("D-SGT-2", (1 - w**2 + c * w, (1 - w) ** 2, (1 + w) ** 2 - 2 * c * w)),
         ("EXTRA", (c + 1 - half, 1 + half - (1 + w), 2 + w + half - 2 * c)),
         ("Exact diffusion, NIDS", (1 - half * (1 - c), 1 - half, 1 - half * (2 * c - 3))),
         ("Aug-DGM", (1 - w**2 * (1 - c), (1 - w) ** 2, (1 + w) ** 2 - 2 * c * w**2)),
         ("QG-DSGDm", (1 - w * beta * (2 - beta - c), (1 - beta) * (1 - w * (1 - c)), 1 + beta + QG)),
+        ("K-GT", (1 - w**2 + zeta * c * w, (1 - w) ** 2, (1 + w) ** 2 - 2 * zeta * c * w)),
+        ("LED", (1 - w * (1 - c), beta * (1 - w), 2 + 2 * w * (1 - c) - beta * (1 - w))),
+        ("ProxSkip, χ = 1", (1 - half * (1 - c), beta * (1 - half), 2 + 2 * half * (1 - c) - beta * (1 - half))),
         ("Gossip SGD", (1 - w * mu, (1 - w) * (1 - mu) + w * c, (1 + w) * (1 + mu) - w * c)),
     ],
 )
@@ -163,10 +185,13 @@ def test_the_conditions_of_the_quadratics(method: str, conditions: tuple[sp.Expr
     [
         ("EDM, C = (1−β)c", (1 - beta) * (1 - half), 1 + beta - half * (2 * C - 3 - 3 * beta)),
         ("Momentum tracking", (1 - w) ** 2 * (1 - beta), (1 + w) ** 2 * (1 + beta) - 2 * c),
+        ("MoTEF, C = (1−β)c", (1 - w) ** 2 * (1 - beta), (1 + w) ** 2 * (1 + beta) - 2 * C),
+        ("DSGPA with momentum, Jacobi", theta * b, theta * (b - 2 * c) - (2 * a - 4) * (2 - theta)),
+        ("DSGPA with momentum, Gauss–Seidel", theta * b, (4 - 2 * a) * (2 - theta) - theta * (b + 2 * c)),
         (
             "Gossip SGD, outer step",
-            (1 - w) * (1 - mu) * (1 - theta) + w * zeta * c,
-            (1 + w) * (1 + mu) * (1 + theta) - w * zeta * c * (1 + 2 * theta),
+            (1 - w) * (1 - mu) * (1 - iota) + w * zeta * c,
+            (1 + w) * (1 + mu) * (1 + iota) - w * zeta * c * (1 + 2 * iota),
         ),
     ],
 )
@@ -216,20 +241,24 @@ def holds(text: str, values: dict[str, float], coefficients: np.ndarray) -> bool
 
 def drawn(random: np.random.Generator, method: str, flat: bool) -> dict[str, float]:
     """Values for every letter, within what the page asks for."""
-    most = 1.3 if method == "DM-SGD" else 4.0 if method in ("DSGPA, Jacobi", "DSGPA, Gauss–Seidel", "D-SGD-2") else 0.99
-    values = {name: float(random.uniform(0, 0.99)) for name in ("μ", "θ")}
+    wide = method.startswith("DSGPA") or method in ("D-SGD-2", "LED", "ProxSkip, χ = 1")
+    most = 4.0 if wide else 1.3 if method == "DM-SGD" else 0.99
+    values = {name: float(random.uniform(0, 0.99)) for name in ("μ", "ι")}
     values |= {name: float(random.uniform(0, 2)) for name in ("α", "λ", "ζ", "η")}
     values |= {"β": float(random.uniform(0.01, most)), "w": float(random.uniform(-0.99, 0.99))}
-    values["c"] = 0.0 if flat else float(random.uniform(0, 16 if method.startswith("EDM") else 4))
+    values["c"] = 0.0 if flat else float(random.uniform(0, 16 if method.startswith(("EDM", "MoTEF")) else 4))
+    values["θ"] = float(random.uniform(0.05, 1))
     values["a"], values["b"] = values["η"] * values["α"] * values["λ"], (values["η"] * values["β"]) ** 2 * values["λ"]
     return values | {"ŵ": (1 + values["w"]) / 2, "C": (1 - values["β"]) * values["c"]}
 
 
 def from_library(method: str, name: str, values: dict[str, float]) -> Any:
     """The registered method with these values; the curvature is c/η (c/α for D-SGD-2)."""
-    order = {"dual": "jacobi" if method.endswith("Jacobi") else "gauss-seidel"} if name == "dsgpa-f" else {}
-    letters = {"eta": "η", "alpha": "α", "beta": "β", "momentum": "μ", "outer_lr": "ζ", "outer_momentum": "θ"}
-    known = algorithms.PRESETS[name].options()
+    dsgpa = name.startswith("dsgpa")
+    order = {"dual": "jacobi" if method.endswith("Jacobi") else "gauss-seidel"} if dsgpa else {}
+    letters = {"eta": "η", "alpha": "α", "beta": "β", "momentum": "θ" if dsgpa else "μ"}
+    letters |= {"outer_lr": "ζ", "outer_momentum": "ι", "eta_s": "ζ"}
+    known = set(algorithms.PRESETS[name].options()) - ({"momentum"} if name == "dsgpa-f" else set())
     return algorithms.make(name, **{key: values[letter] for key, letter in letters.items() if key in known}, **order)
 
 
