@@ -144,7 +144,7 @@ class DSGPA(Algorithm):
         """The transform and the power, where they apply to the gradient: as in the paper, or without a dual."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of construction
-            own = Powerball(self.gamma)
+            own = Powerball(self.gamma) if self.gamma < 1 else Transform()
         if self.nominal()["beta"] == 0:  # the direction is the gradient
             return chained(chained(super().gradient_transform(), self._after), own)
         return chained(super().gradient_transform(), own if self.power_on == "gradient" else Transform())

@@ -44,6 +44,8 @@ RULE = (
     "does. The rules were fixed before the runs."
 )
 WORSE = 1.1
+FEW = 12
+"""Trials below which a note warns that methods with many parameters are hardly tuned."""
 TRUE, FALSE = "holds", "does not hold"
 Results = Sequence[tuple[Setting, Sequence[Outcome]]]
 
@@ -210,6 +212,8 @@ def tuned_table(setting: Setting, outcomes: Sequence[Outcome]) -> Table:
         "seeds. "
         f"Figures show losses{above}. Fast: the first evaluated iteration with a loss{above} below {level:.3g}."
     )
+    if TRIALS[setting.experiment.problem] < FEW:
+        note += " So few trials hardly search four or five parameters: many of these methods kept their own values."
     columns = ("method", "final loss", "worst seed", "diverged", "fast", "tuned values", "verdict")
     return Table(setting.title, columns, rows, note)
 

@@ -138,9 +138,10 @@ def _figure(found: Cells) -> Figure:
         panel.set_xscale("log")
         panel.set_xlabel("measured distance of x̄ from the optimum")
         panel.grid(color="#e6e6e6")
+        panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(names)), names, fontsize=7)
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=8)
     finalize_layout(figure)
     return figure
