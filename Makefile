@@ -39,6 +39,8 @@ bench: $(READY) ## Measure speed as ratios within one run.
 	$(BIN)/python benchmarks/modules.py
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/sequences.py
+	$(BIN)/python benchmarks/compression.py
 	$(BIN)/python benchmarks/clock.py
 	$(BIN)/python benchmarks/stacking.py
 

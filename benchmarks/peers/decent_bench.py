@@ -7,8 +7,6 @@ python benchmarks/peers/decent_bench.py
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +15,7 @@ from pathlib import Path
 
 CASES = ((10, 32, 5.0), (50, 32, 4.0), (10, 1, 15.0))
 """n, B, and the factor to reach."""
-PEER, ROUNDS, ITERATIONS, SAMPLES = "decent-bench==0.3.*", 12, 20, 200
+ROUNDS, ITERATIONS, SAMPLES = 12, 20, 200
 WAYS = ("auto", "compiled")
 
 
@@ -52,27 +50,6 @@ def peer() -> None:
         print("seconds", (time.process_time() - begin) / ITERATIONS, flush=True)
 
 
-def environment() -> Path | str:
-    """The peer's Python, installed if it is not there yet; a sentence if that is impossible."""
-    import torch
-
-    from peerdescent._util.cache import cache_folder
-
-    folder = cache_folder() / "peers" / "decent-bench"
-    python = folder / "bin" / "python"
-    if python.exists() and not subprocess.run([python, "-c", "import decent_bench, torch"], check=False).returncode:
-        return python
-    pyenv = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.13*/bin/python"))
-    base = next(iter(pyenv), None) or shutil.which("python3.13")
-    if base is None:
-        return "decent-bench needs Python 3.13, which is not installed."
-    made = subprocess.run([base, "-m", "venv", "--clear", folder], check=False).returncode == 0
-    install = [python, "-m", "pip", "install", "--quiet", PEER, f"torch=={torch.__version__.partition('+')[0]}"]
-    if not made or subprocess.run(install, check=False).returncode:
-        return f"{PEER} cannot be installed here."
-    return python
-
-
 def our_step(n: int, batch: int, way: str) -> Callable[[], None]:
     from modules import dense, make_problem, ours
 
@@ -101,10 +78,11 @@ def compare(child: subprocess.Popen[str], n: int, batch: int, target: float) -> 
 
 def main() -> None:
     import torch
+    from peer_environment import decent_bench_python
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     torch.set_num_threads(1)
-    python = environment()
+    python = decent_bench_python()
     if isinstance(python, str):
         print(f"skipped: {python}")
         return

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.chosen_methods import LINEAR
 
 from peerdescent import DivergedError, InputError, algorithms, graphs, theory, train
 from peerdescent.algorithms.state import initial_state
@@ -18,7 +19,6 @@ from peerdescent.mixing.network import make_network
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.problems import Quadratic
 from peerdescent.transforms import Clip, Powerball, Sign
-from support.chosen_methods import LINEAR
 
 pytestmark = pytest.mark.filterwarnings("ignore:ηβ²")
 
@@ -164,6 +164,7 @@ def test_stability_agrees_with_simulation(name: str, spec: str, factor: float, l
     values: dict[str, object] = {
         r: factor * float(options[r]) for r in preset.kind.rates if isinstance(options[r], float)
     }
+    values |= {name: options[name] for name in (*preset.kind.momenta, *preset.kind.shares) if float(values[name]) > 1}
     if "dual" in options:
         values |= {"dual": dual, "gamma": 1.0, "epsilon": 0.0}
     method, graph = algorithms.make(name, **values), graphs.parse(spec)

@@ -43,16 +43,13 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
         ...
     peerdescent.errors.InputError: agents is 0, expected an integer that is at least 1.
     """
-    wanted = f"at least {low}" + ("" if high is None else f" and less than {high}")
-    message = f"{name} is {described(value)}, expected an integer that is {wanted}."
-    if isinstance(value, bool):  # bool is a subclass of int, but a boolean is never a count
-        raise InputError(message)
     try:
-        number = operator.index(value)
+        number = low - 1 if isinstance(value, bool) else operator.index(value)  # a boolean is never a count
     except TypeError:
-        raise InputError(message) from None
+        number = low - 1
     if number < low or (high is not None and number >= high):
-        raise InputError(message)
+        wanted = f"at least {low}" + ("" if high is None else f" and less than {high}")
+        raise InputError(f"{name} is {described(value)}, expected an integer that is {wanted}.")
     return number
 
 

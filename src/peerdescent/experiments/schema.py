@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from peerdescent._util.schema import about, settings_of
-from peerdescent._util.validation import did_you_mean
+from peerdescent._util.validation import described, did_you_mean
 from peerdescent.errors import InputError
 from peerdescent.training.settings import Settings
 
@@ -59,7 +59,10 @@ class Experiment(Settings, frozen=True, kw_only=True):
     @property
     def problem_options(self) -> dict[str, Any]:
         """What is set for the problem."""
-        options = dict(self.set.get(PROBLEM, {}))
+        given = self.set.get(PROBLEM, {})
+        if not isinstance(given, Mapping):
+            raise InputError(f"set.problem is {described(given)}: name what is set, such as problem.seed=3.")
+        options = dict(given)
         for key, decided in {"name": "--problem", "agents": "--graph", "partition": "--partition"}.items():
             if key in options:
                 raise InputError(f"problem.{key} cannot be set: {decided} decides it.")

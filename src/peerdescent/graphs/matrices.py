@@ -182,6 +182,8 @@ def _uniform(graph: Graph) -> Weights:
 WEIGHTED = "weighted"
 CONNECTED_ONLY = (WEIGHTED, "best-constant", "fastest")
 """Kinds of W for one connected graph, not for the rounds of a sequence."""
+BY_EDGE = ("metropolis", "lazy")
+"""Kinds of W whose weights depend on the two ends of an edge alone."""
 LAPLACIANS: Mapping[str, Weighting] = MappingProxyType(
     {
         "metropolis": Weighting(_metropolis, "L = I − W with Metropolis weights, 1/(1 + max(deg_i, deg_j))"),

@@ -18,10 +18,23 @@ from peerdescent.graphs.sequence import GraphSequence, as_static
 from peerdescent.graphs.topologies import complete
 
 Pairs = NDArray[np.int64]
+Edges = tuple[Pairs, NDArray[np.float64] | None]
 
 
 @dataclass(frozen=True)
-class RandomMatchings(GraphSequence):
+class RandomEdges(GraphSequence):
+    """A sequence whose rounds are drawn edge by edge: a subclass defines `edges_of`."""
+
+    @abstractmethod
+    def edges_of(self, round: int) -> Edges:
+        """The edges of a round in any order, and their weights."""
+
+    def _make(self, round: int) -> Graph:
+        return Graph.from_pairs(self.n, *self.edges_of(round), connected=False)
+
+
+@dataclass(frozen=True)
+class RandomMatchings(RandomEdges):
     """Rounds in which every agent talks to one other at most, drawn from all agents.
 
     >>> RandomMatchings(4, seed=3).graph(0).degrees.tolist()
@@ -55,9 +68,10 @@ class RandomMatchings(GraphSequence):
         """The number of edges of all earlier rounds."""
         return check_integer("the round", round, 0) * (self.n // 2)
 
-    def _make(self, round: int) -> Graph:
+    def edges_of(self, round: int) -> Edges:
+        """Neighbours in a random order of the agents."""
         order = stream(self.seed, "matching", block=round).permutation(self.n)
-        return Graph.from_pairs(self.n, order[: self.n // 2 * 2].reshape(-1, 2), connected=False)
+        return order[: self.n // 2 * 2].reshape(-1, 2), None
 
 
 def matching(n: int, seed: int = 0) -> RandomMatchings:
@@ -71,7 +85,7 @@ def matching(n: int, seed: int = 0) -> RandomMatchings:
 
 
 @dataclass(frozen=True)
-class EquiDyn(GraphSequence):
+class EquiDyn(RandomEdges):
     """One-peer undirected EquiDyn; see `equidyn`."""
 
     seed: int = field(default=0, kw_only=True)
@@ -100,10 +114,10 @@ class EquiDyn(GraphSequence):
         i, j = self.union.pairs.T
         return np.asarray((found[j - i] + found[i - j + n]) / n, dtype=np.float64)
 
-    def _make(self, round: int) -> Graph:
+    def edges_of(self, round: int) -> Edges:
+        """The pairs, with equal weights."""
         pairs = self._pairs(round)
-        weights = [(self.n - 1) / (2 * self.n)] * len(pairs)
-        return Graph.from_pairs(self.n, pairs, weights, connected=False)
+        return pairs, np.full(len(pairs), (self.n - 1) / (2 * self.n))
 
     def _size(self, round: int) -> int:
         return len(self._pairs(round))
@@ -140,7 +154,7 @@ def _paired(n: int, hop: int, start: int) -> Pairs:
 
 
 @dataclass(frozen=True)
-class RandomParts(GraphSequence):
+class RandomParts(RandomEdges):
     """Rounds in which parts of a base graph are active, each independently with its probability.
 
     Args:
@@ -187,8 +201,9 @@ class RandomParts(GraphSequence):
     def _size(self, round: int) -> int:
         return int(self._sizes[self._active(round)].sum())
 
-    def _make(self, round: int) -> Graph:
-        return Graph.from_pairs(self.n, self.base.pairs[self._active(round)[self.part]], connected=False)
+    def edges_of(self, round: int) -> Edges:
+        """The edges of the active parts."""
+        return self.base.pairs[self._active(round)[self.part]], None
 
 
 @dataclass(frozen=True)

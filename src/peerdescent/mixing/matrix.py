@@ -21,6 +21,10 @@ SPARSE_ON = ("cpu", "cuda")
 """Devices on which torch multiplies sparse matrices in CSR format."""
 
 
+Parts = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[Any]]
+"""Where the entries of each row begin, the columns of the entries, their values."""
+
+
 class MatrixStruct(ctypes.Structure):
     """A sparse matrix as the compiled kernels read it."""
 
@@ -35,19 +39,23 @@ class Matrix:
     the rows of the plan; sums are taken in the same order as over all agents.
     """
 
-    def __init__(
-        self, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device, plan: ExchangePlan | None = None
-    ) -> None:
+    def __init__(self, parts: Parts, operator: Callable[[], torch.Tensor | Gathered]) -> None:
+        self._parts, self._make_operator = parts, operator
+        self.struct = MatrixStruct(*(part.ctypes.data for part in parts))
+
+    @classmethod
+    def of(
+        cls, csr: scipy.sparse.csr_array, dtype: torch.dtype, device: torch.device, plan: ExchangePlan | None = None
+    ) -> Matrix:
+        """The matrix, or its part for the agents of this process."""
         whole = csr if plan is None else csr[slice(plan.own.start, plan.own.stop)]
         whole.sort_indices()
         first = 0 if plan is None else plan.own.start
         starts, columns, values = _others(whole, first)
         if plan is not None:
             columns = np.searchsorted(plan.rows, columns) - plan.first  # relative to the first local row
-        self._given = whole, dtype, device, plan
-        real = np.float64 if dtype == torch.float64 else np.float32
-        self._parts = (starts.astype(np.int32), columns.astype(np.int32), values.astype(real))
-        self.struct = MatrixStruct(*(part.ctypes.data for part in self._parts))
+        parts = _for_kernels(starts, columns, values, dtype)
+        return cls(parts, lambda: _operator(whole if plan is None else whole[:, list(plan.rows)], dtype, device))
 
     def __matmul__(self, a: torch.Tensor) -> torch.Tensor:
         return self._operator @ (a - a[:1])
@@ -55,8 +63,35 @@ class Matrix:
     @cached_property
     def _operator(self) -> torch.Tensor | Gathered:
         """For eager products, which compiled kernels do without."""
-        csr, dtype, device, plan = self._given
-        return _operator(csr if plan is None else csr[:, list(plan.rows)], dtype, device)
+        return self._make_operator()
+
+
+class DiagonalBlocks:
+    """The blocks of n rows on the diagonal of a matrix, as matrices that are made at once.
+
+    >>> blocks = DiagonalBlocks(scipy.sparse.eye_array(4, format="csr"), 2, torch.float32, torch.device("cpu"))
+    >>> blocks[1] @ torch.tensor([[3.0], [5.0]])
+    tensor([[0.],
+            [2.]])
+    """
+
+    def __init__(self, csr: scipy.sparse.csr_array, n: int, dtype: torch.dtype, device: torch.device) -> None:
+        starts, columns, values = _others(csr, 0)
+        block = np.repeat(np.arange(csr.shape[0]) // n, np.diff(starts))
+        self._parts = _for_kernels(starts, columns - block * n, values, dtype)
+        self._given = csr, n, dtype, device
+
+    def __getitem__(self, index: int) -> Matrix:
+        csr, n, dtype, device = self._given
+        starts, columns, values = self._parts
+        rows = slice(index * n, (index + 1) * n)
+        parts = starts[rows.start : rows.stop + 1], columns, values  # starts count from the first block
+        return Matrix(parts, lambda: _operator(csr[rows, rows], dtype, device))
+
+
+def _for_kernels(starts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], dtype: torch.dtype) -> Parts:
+    real = np.float64 if dtype == torch.float64 else np.float32
+    return starts.astype(np.int32), columns.astype(np.int32), values.astype(real)
 
 
 def _others(csr: scipy.sparse.csr_array, first: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import torch
@@ -19,7 +19,8 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.mixing.agent_scales import AgentScales
 from peerdescent.mixing.matrix import AllAgents, CurrentMatrix, Matrix
 from peerdescent.mixing.pair_rows import PairRows
-from peerdescent.mixing.rounds import PerRound, Round, Rounds, Sparse, per_round
+from peerdescent.mixing.round_matrices import RoundMatrices, matrices_per_round
+from peerdescent.mixing.rounds import PerRound, Rounds, per_round
 
 MakeExchange = Callable[[int, torch.dtype], Exchange]
 """Makes an exchange of rows with so many columns of a dtype."""
@@ -39,29 +40,6 @@ class MessageFilter(Protocol):
         ...
 
 
-class RoundMatrices:
-    """L and I−W of a round, each made when it is first asked for and then kept."""
-
-    def __init__(self, chosen: Round, make: Callable[[Sparse], Matrix]) -> None:
-        self._round, self._make = chosen, make
-
-    def laplacian(self) -> Matrix:
-        """L."""
-        return self._laplacian
-
-    def disagreement(self) -> Matrix:
-        """I−W."""
-        return self._disagreement
-
-    @cached_property
-    def _laplacian(self) -> Matrix:
-        return self._disagreement if self._round.one_matrix else self._make(self._round.laplacian)
-
-    @cached_property
-    def _disagreement(self) -> Matrix:
-        return self._make(self._round.disagreement)
-
-
 @dataclass
 class MemoryNetwork:
     """All agents in one process: a message is a row of the same matrix."""
@@ -69,7 +47,7 @@ class MemoryNetwork:
     laplacian_matrix: CurrentMatrix
     disagreement_matrix: CurrentMatrix
     all_agents: AllAgents
-    matrices: PerRound[RoundMatrices]
+    matrices: PerRound[RoundMatrices[Matrix]]
     """L and I−W of a round."""
     rounds_before: Callable[[int], int]
     """The number of exchanges before an iteration."""
@@ -288,12 +266,7 @@ def make_network(
     plan_of = partial(_neighbour_plan, placement, group.rank) if pairs is None else pairs.exchange_plan
     plan = plan_of(weights.pairs) if filters or not single else None
 
-    def matrix(csr: Sparse) -> Matrix:
-        if pairs is not None:
-            return Matrix(pairs.matrix(csr), dtype, device, pairs.matrix_plan)
-        return Matrix(csr, dtype, device, plan)
-
-    made = per_round(lambda r: RoundMatrices(weights.at(r).scaled(consensus_step), matrix), weights)
+    made = matrices_per_round(weights, consensus_step, dtype, device, plan, pairs)
     common = CurrentMatrix(made(0).laplacian), CurrentMatrix(made(0).disagreement)
     own = placement.block(group.rank)
     pushed = weights.at(0).push_sum is not None

@@ -23,18 +23,22 @@ class Round:
     Args:
         laplacian: L, n×n with zero row sums, or what makes it when it is asked for.
         disagreement: I−W, likewise.
-        pairs: receivers and senders, one row each: who gets whose row.
+        pairs: receivers and senders, one row each: who gets whose row; or what makes them.
         push_sum: the weights of the agents before and after the round, on a directed graph; None if all are 1.
+        block_of: several rounds that were made at once, with disjoint copies of the agents, and which one this is: its
+            matrices are that block on the diagonal of theirs.
     """
 
     def __init__(
         self,
         laplacian: Sparse | Callable[[], Sparse],
         disagreement: Sparse | Callable[[], Sparse],
-        pairs: NDArray[Any],
+        pairs: NDArray[Any] | Callable[[], NDArray[Any]],
         push_sum: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+        block_of: tuple[Round, int] | None = None,
     ) -> None:
-        self._laplacian, self._disagreement, self.pairs, self.push_sum = laplacian, disagreement, pairs, push_sum
+        self._laplacian, self._disagreement, self._pairs = laplacian, disagreement, pairs
+        self.push_sum, self.block_of = push_sum, block_of
 
     @property
     def one_matrix(self) -> bool:
@@ -50,6 +54,11 @@ class Round:
     def disagreement(self) -> Sparse:
         """I−W."""
         return self._disagreement() if callable(self._disagreement) else self._disagreement
+
+    @cached_property
+    def pairs(self) -> NDArray[Any]:
+        """Receivers and senders."""
+        return self._pairs() if callable(self._pairs) else self._pairs
 
     def scaled(self, c: float) -> Round:
         """The same with c·L and c·(I−W)."""

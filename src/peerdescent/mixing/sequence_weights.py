@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, DirectedGraph, Graph, GraphSequence, Spectrum, spectrum
-from peerdescent.graphs.matrices import CONNECTED_ONLY, disagreement
+from peerdescent.graphs.disjoint_copies import MOST_AGENTS, DisjointCopies
+from peerdescent.graphs.matrices import BY_EDGE, CONNECTED_ONLY, disagreement
 from peerdescent.graphs.own_weights import as_kind, is_own, label
+from peerdescent.graphs.random_sequences import RandomEdges
 from peerdescent.mixing.push_sum import PushSumRounds
 from peerdescent.mixing.rounds import Round, Sparse, both_directions
 from peerdescent.mixing.weights import MATCHED, MixingWeights, matched_step
@@ -82,9 +84,40 @@ class SequenceWeights:
 
     def at(self, round: int) -> Round:
         """L, I−W and the pairs of a round."""
-        graph = self.graph.graph(round)
+        if not self._rounds_at_once:
+            return self._round(self.graph.graph(round))
+        copies, whole = self._copies(round // self._rounds_at_once)
+        return Round(
+            lambda: copies.block(whole.laplacian, round),
+            lambda: copies.block(whole.disagreement, round),
+            lambda: both_directions(copies.pairs(round)),
+            block_of=(whole, round - copies.first),
+        )
+
+    def _round(self, graph: Graph) -> Round:
+        """L, I−W and the pairs of a graph."""
         laplacian, complement = partial(self._laplacian, graph), partial(self._complement, graph)
         return Round(laplacian, complement, both_directions(graph.pairs))
+
+    @cached_property
+    def _rounds_at_once(self) -> int:
+        """How many rounds are made at once, which costs each of them less; 0 if they are made one by one."""
+        by_edge = self.graph.weighted_rounds or self.mixing_kind in BY_EDGE
+        return MOST_AGENTS // self.n if by_edge and isinstance(self.graph, RandomEdges) else 0
+
+    def _copies(self, number: int) -> tuple[DisjointCopies, Round]:
+        """The rounds that are made at once, numbered 0, 1, …; the last ones are kept."""
+        kept = self._kept_copies
+        if number not in kept:
+            assert isinstance(self.graph, RandomEdges)
+            kept.clear()
+            made = DisjointCopies.of(self.graph, number * self._rounds_at_once, self._rounds_at_once)
+            kept[number] = made, self._round(made.graph)
+        return kept[number]
+
+    @cached_property
+    def _kept_copies(self) -> dict[int, tuple[DisjointCopies, Round]]:
+        return {}
 
     def _laplacian(self, graph: Graph) -> Sparse:
         """L of a round's graph."""

@@ -232,6 +232,7 @@ def _figure(found: Outcomes, table: str) -> Figure:
     axes.set_xscale("log")
     axes.set_xlabel("relative error at the end; × diverges")
     axes.grid(color="#e6e6e6")
+    axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     finalize_layout(figure)

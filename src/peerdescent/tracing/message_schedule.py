@@ -104,7 +104,7 @@ def plan_step(
         distributed: whether rows are sent.
         filtered: whether neighbours read something else than the array that is sent, which then needs a copy.
 
-    >>> x, g = Array("x"), Array(GRADIENT)
+    >>> x, g = Array("x"), Array(gradient_name(0))
     >>> schedule = plan_step([x], {"x": x - Mixed("laplacian", x) - Mixed("disagreement", g)}, ["x"], distributed=True)
     >>> [message.array for message in schedule.stages[0].early], [message.array for message in schedule.late]
     (['x'], ['@sent0'])
