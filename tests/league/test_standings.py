@@ -100,4 +100,4 @@ def test_a_record_is_read() -> None:
     assert read.values == {"eta": 0.1}
     diverged = {**run, "diverged": True, "loss": [1.0, None], "accuracy": None}
     assert Result.of("t", "a", {**record, "runs": [diverged]}).losses("iterations", 1) == [math.inf]
-    assert Result.of("t", "a", {"refused": "no."}).refused == "no."
+    assert Result.of("t", "a", {"refused": "no.", "seconds": 0.1}).refused == "no."

@@ -13,7 +13,7 @@ from peerdescent.cli import flags
 from peerdescent.cli.stopping import explained
 from peerdescent.cli.tune import MOST_JOBS, MOST_RUNS
 
-QUICK: dict[str, Any] = {"data": ("digits",), "iterations": 60, "trials": 3, "seeds": 2}
+QUICK: dict[str, Any] = {"data": ("digits",), "iterations": 48, "trials": 3, "seeds": 2}
 """What --quick runs, unless other flags say otherwise."""
 Names = list[str] | None
 
@@ -48,7 +48,7 @@ def league(
         Names, typer.Option(metavar="FILE", help="A Python file that registers methods of your own; it is run.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Digits only, short runs, few trials: about two minutes, to try it out.")
+        bool, typer.Option("--quick", help="Digits only, short runs, few trials: a minute or two, to try it out.")
     ] = False,
     so_far: Annotated[
         bool, typer.Option("--so-far", help="Run nothing: make the page from the tasks that are finished.")

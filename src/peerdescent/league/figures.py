@@ -127,13 +127,16 @@ def seconds_figure(
     figure = new_figure(max(6.4, 2.9 * columns), 2.35 * len(data) + 1.1)
     panels = figure.subplots(len(data), columns, squeeze=False, sharey="row")
     for row, name in zip(panels, data, strict=True):
+        shown: list[float] = []
         for axes, task in zip(row, [task for task in tasks if task.data == name], strict=False):
             drawn = [(method, GREYED) for method in others]
             drawn += [(method, _look(number)) for number, method in enumerate(highlighted)]
             drawn += [(method, DASHED) for method in references]
-            _panel(axes, task, {method: results[str(task), method] for method, _ in drawn}, dict(drawn))
+            shown += _panel(axes, task, {method: results[str(task), method] for method, _ in drawn}, dict(drawn))
         for axes in row[sum(task.data == name for task in tasks) :]:
             axes.set_visible(False)
+        if shown:
+            row[0].set_ylim(min(shown) / 1.15, 1.15 * max(shown))
         row[0].set_ylabel("training loss")
         thin_log_ticks(row[0])
     for axes in panels[-1]:
@@ -152,24 +155,26 @@ def _look(number: int) -> Mapping[str, Any]:
     return {**style, "linewidth": 1.5, "markersize": 4.2, "markevery": (4 + 2 * number, POINTS // 5), "zorder": 3}
 
 
-def _panel(axes: Axes, task: Task, results: Mapping[str, Result], looks: Mapping[str, Mapping[str, Any]]) -> None:
+def _panel(
+    axes: Axes, task: Task, results: Mapping[str, Result], looks: Mapping[str, Mapping[str, Any]]
+) -> list[float]:
+    """Draw the curves of a task; returns where they begin and their smallest losses, which the axis must show."""
     end = max((result.budgets or {}).get("seconds", 0.0) for result in results.values())
     grid = np.linspace(0.0, end or 1.0, POINTS)
-    lows = []
+    shown: list[float] = []
     for method, result in results.items():
         if result.diverged or result.refused:
             continue
         losses = _mean_loss(result, grid)
         axes.plot(grid, losses, **looks[method])
-        lows += [float(np.nanmin(losses)), float(losses[0])]
+        shown += [float(np.nanmin(losses)), float(losses[0])]
     axes.set_title(f"{task.data}, {task.partition}\n{task.graph}", fontsize=8.5, color=DARK)
     axes.set_yscale("log")
-    if lows:
-        axes.set_ylim(min(lows) / 1.15, 1.15 * max(lows))
     axes.set_xlim(0, end or 1.0)
     axes.grid(color="#e6e6e6")
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
+    return shown
 
 
 def _mean_loss(result: Result, grid: Numbers) -> Numbers:

@@ -95,7 +95,7 @@ def write_page(found: Standings, out: Path) -> Path:
     _all_losses(found).write(out / "tables" / "all-losses", ("csv",))
     _values(found).write(out / "tables" / "values", ("csv",))
     spent = sum(result.seconds for result in found.results.values())
-    time = {"computing time": f"{human_seconds(spent)} s of one core, without evaluations, records and start-up"}
+    time = {"processor time": f"{spent / 60:,.0f} minutes for all entries, without what was interrupted"}
     return writing.write(out, TITLE, found.league.command, RULE, [], chapters, time)
 
 
@@ -262,11 +262,17 @@ def _how(found: Standings) -> Iterator[str]:
     if missing:
         yield f"{missing} of {len(league.tasks)} tasks are not finished and are left out."
     yield (
-        f"Cut for time: {league.iterations:,} iterations of {BATCH} samples per agent, networks of 32 hidden units, "
-        f"losses on 4,000 samples of Fashion-MNIST, one tuning seed, {league.seeds} fresh seeds, {league.trials} "
-        "trials, which tune a method with one step size better than one with five values. The tasks share data sets, "
-        "so that they are not independent, as the tests assume; longer runs and larger networks may rank otherwise."
+        f"Cut for time: {league.iterations:,} iterations of {BATCH} samples per agent, {league.trials} trials with one "
+        f"seed, {league.seeds} fresh seeds, small networks{_sampled(league)}. So few trials tune a method with one "
+        "step size better than one with five values, and longer runs or larger networks may rank otherwise. The tasks "
+        "share data sets: they are not independent, as the tests assume."
     )
+
+
+def _sampled(league: League) -> str:
+    """Which losses are those of some of the samples."""
+    parts = {data: DATA[data]["set"]["problem"].get("evaluated") for data in league.data}
+    return "".join(f", the loss on {count:,} samples of {data}" for data, count in parts.items() if count)
 
 
 def _about_methods(found: Standings) -> Iterator[str]:

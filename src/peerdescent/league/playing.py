@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
@@ -69,11 +70,15 @@ class Found:
     rejected: int = 0
 
 
-@lru_cache(maxsize=2)
 def problem_of(task: Task) -> Problem:
     """The problem of a task; entries that follow each other share it."""
-    made = DATA[task.data]
-    return problems.make(made["problem"], graphs.parse(task.graph).n, task.partition, **made["set"][PROBLEM])
+    return _problem(task.data, task.partition, graphs.parse(task.graph).n)
+
+
+@lru_cache(maxsize=2)
+def _problem(data: str, partition: str, agents: int) -> Problem:
+    made = DATA[data]
+    return problems.make(made["problem"], agents, partition, **made["set"][PROBLEM])
 
 
 @lru_cache(maxsize=16)
@@ -90,7 +95,9 @@ def limits_of(task: Task, iterations: int, network: str) -> Limits:
 def play(entry: Entry, folder: Path, progress: Callable[[int], None]) -> None:
     """Tune and measure one method on one task; its result is written when it is there."""
     make_folder(folder)
+    begun = time.process_time()
     record = {"conditions": conditions(entry), **_Play(entry, folder, progress).result()}
+    record["seconds"] = time.process_time() - begun
     write_atomically(folder / RESULT, json.dumps(jsonable(record)).encode())
     progress(entry.planned)
 
@@ -148,7 +155,6 @@ class _Play:
         self.entry, self.folder, self.progress = entry, folder, progress
         self.before = 0
         """The iterations of all runs that have ended."""
-        self.seconds = 0.0
 
     def result(self) -> dict[str, Any]:
         """The record, without its fingerprint."""
@@ -173,7 +179,7 @@ class _Play:
             "rejected": found.rejected,
         }
         runs = [] if found.method is None else self._measure(found.method, plan, limits)
-        return {**facts, "found": found.method is not None, "runs": runs, "seconds": self.seconds}
+        return {**facts, "found": found.method is not None, "runs": runs}
 
     def _search(self, own: Algorithm) -> Found:
         """The rounds of trials; a method without anything to tune keeps its own values."""
@@ -221,7 +227,6 @@ class _Play:
         for run in runs:
             pool.execute([run], self.folder, 1, report, partial(_train, self.entry.task))
             self.before += run.experiment.iterations
-            self.seconds += float(read_summary(run.folder(self.folder))["seconds"])
 
     def _curve(self, run: Trial, dimension: int) -> dict[str, Any]:
         (plan,) = resolve(run.experiment)

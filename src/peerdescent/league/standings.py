@@ -64,7 +64,7 @@ class Result:
         trials: number of trial runs.
         rejected: number of settings that were rejected as unstable, without a run.
         notes: what was changed for the method to work, in sentences.
-        seconds: computing time of all its runs.
+        seconds: processor time, without what was interrupted.
     """
 
     task: str
@@ -84,7 +84,7 @@ class Result:
     def of(cls, task: str, method: str, record: Mapping[str, Any]) -> Result:
         """The result in an entry's record."""
         if record["refused"]:
-            return cls(task, method, record["refused"])
+            return cls(task, method, record["refused"], seconds=record["seconds"])
         curves = [_curve(run) for run in record["runs"]]
         budgets = {"iterations": record["iterations"], **record["limits"]}
         keys = ("vectors", "gradients", "trials", "rejected", "notes", "seconds")
