@@ -42,7 +42,8 @@ def test_every_statement_ends_with_the_tests_that_hold_it(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "least"), [("theory.md", 10), ("convergence.md", 4), ("training.md", 8), ("clock.md", 3)]
+    ("page", "least"),
+    [("theory.md", 10), ("convergence.md", 4), ("training.md", 8), ("clock.md", 3), ("nonlinearities.md", 6)],
 )
 def test_the_examples_run(page: str, least: int) -> None:
     outcome = doctest.testfile(str(ROOT / "docs" / page), module_relative=False)

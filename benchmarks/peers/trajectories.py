@@ -27,7 +27,6 @@ class Pair:
         theirs: its class there.
         remark: what had to be made equal.
         values: its hyperparameters there, besides `step_size`.
-        own: its hyperparameters here, besides eta.
         period: iterations of ours in one of theirs.
     """
 
@@ -35,7 +34,6 @@ class Pair:
     theirs: str
     remark: str = ""
     values: dict[str, Any] = field(default_factory=dict)
-    own: dict[str, Any] = field(default_factory=dict)
     period: int = 1
 
 
@@ -47,6 +45,9 @@ PAIRS = (
     Pair("extra", "EXTRA"),
     Pair("nids", "NIDS"),
     Pair("exact-diffusion", "ED"),
+    Pair("k-gt", "KGT", "5 local steps", {"num_local_steps": 5, "aux_step_size": 1.0}, period=5),
+    Pair("led", "LED", "5 local steps; their β is ours/τ", {"num_local_steps": 5, "aux_step_size": 0.2}, period=5),
+    Pair("proxskip", "ProxSkip", "messages in every iteration", {"comm_probability": 1.0, "aux_step_size": 1.0}),
 )
 
 
@@ -90,10 +91,12 @@ def our_trajectory(pair: Pair, A: Any, b: Any, x0: Any) -> list[Any]:
     from peerdescent.algorithms.state import initial_state
     from peerdescent.kernels.update import make_update
     from peerdescent.mixing.network import make_network
+    from peerdescent.mixing.periods import Periods
     from peerdescent.mixing.sequence_weights import make_weights
     from peerdescent.training.iteration import iterate
 
-    method = make(pair.ours, eta=ETA, **pair.own)
+    periods = Periods.parse(pair.period)
+    method = make(pair.ours, eta=ETA).with_periods(periods)
     weights = make_weights(graphs.Graph(AGENTS, EDGES), "metropolis", "metropolis", method)
     network = make_network(weights, torch.float64, torch.device("cpu"))
     update = make_update(method, initial_state(method, torch.from_numpy(x0)), network, communication_period=pair.period)

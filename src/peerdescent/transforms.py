@@ -1,4 +1,4 @@
-"""Gradient transforms: powerball, sign, clip, norms. Every method accepts them.
+"""Transforms: powerball, sign, clip, norms, on the gradient or on the corrected direction. Every method accepts them.
 
 A transform works on tensors, NumPy arrays and recorded equations with one row per agent: entry by entry, which suits
 numbers too, or with the norm of an agent's row.
@@ -97,6 +97,27 @@ class Transform:
         """The gradient as the method receives it."""
         return g
 
+    @property
+    def before(self) -> Transform:
+        """The part that acts on the gradient, before a method corrects it."""
+        return self
+
+    @property
+    def after(self) -> Transform:
+        """The part that acts on the corrected direction: the identity, unless `on_direction` placed it there."""
+        return Transform()
+
+    def on_direction(self) -> Transform:
+        """This transform after the correction: on βv + g of DSGPA, on the tracker y, on g + v/η of D².
+
+        There it leaves the fixed point where it is: what it acts on is zero at the solution. Before the correction it
+        acts on local gradients, which are not, and biases every method on heterogeneous data.
+
+        >>> Powerball(0.7).on_direction()(4.0)
+        4.0
+        """
+        return OnDirection(self)
+
     def then(self, after: Transform) -> Transform:
         """This transform, then another one.
 
@@ -157,6 +178,19 @@ class ClipNorm(Clip):
 
 
 @dataclass(frozen=True)
+class Normalize(Transform):
+    """g_i/‖g_i‖: each agent's gradient, scaled to the length 1; zero stays zero.
+
+    >>> Normalize()(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+
+    def __call__(self, g: Any) -> Any:
+        return normalized(g)
+
+
+@dataclass(frozen=True)
 class Chain(Transform):
     """One transform after another."""
 
@@ -165,3 +199,80 @@ class Chain(Transform):
 
     def __call__(self, g: Any) -> Any:
         return self.second(self.first(g))
+
+    @property
+    def before(self) -> Transform:
+        """What both do to the gradient."""
+        return chained(self.first.before, self.second.before)
+
+    @property
+    def after(self) -> Transform:
+        """What both do to the corrected direction."""
+        return chained(self.first.after, self.second.after)
+
+
+@dataclass(frozen=True)
+class OnDirection(Transform):
+    """Another transform, after the correction: the gradient itself stays as it is."""
+
+    inner: Transform
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, Transform) or self.inner.after != Transform():
+            raise InputError(
+                f"on_direction has {described(self.inner)}: expected one of peerdescent.transforms, on the gradient."
+            )
+
+    @property
+    def before(self) -> Transform:
+        """Nothing."""
+        return Transform()
+
+    @property
+    def after(self) -> Transform:
+        """The other transform."""
+        return self.inner
+
+
+def chained(first: Transform, second: Transform) -> Transform:
+    """One after another, without identities."""
+    if second == Transform():
+        return first
+    return second if first == Transform() else Chain(first, second)
+
+
+KINDS = {"power": Powerball, "sign": Sign, "clip": Clip, "clip-norm": ClipNorm, "normalize": Normalize}
+"""The transforms that have a text."""
+USAGE = (
+    "expected power:GAMMA, sign, clip:LIMIT, clip-norm:LIMIT or normalize, each with @direction to act after the "
+    "correction, joined by +"
+)
+
+
+def parse(text: object) -> Transform:
+    """The transform that a text names.
+
+    >>> parse("power:0.7@direction")
+    OnDirection(inner=Powerball(gamma=0.7))
+    >>> parse("clip:1+sign")
+    Chain(first=Clip(limit=1.0), second=Sign())
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"transform = {described(text)}: {USAGE}.")
+    made = Transform()
+    for part in text.split("+"):
+        made = chained(made, _parse_one(part.strip(), text))
+    return made
+
+
+def _parse_one(part: str, text: str) -> Transform:
+    what, at, place = part.partition("@")
+    kind, _, number = what.partition(":")
+    if kind not in KINDS or (at and place != "direction") or (kind in ("sign", "normalize")) != (not number):
+        raise InputError(f"transform = {described(text)}: {USAGE}.")
+    try:
+        values = [float(number)] if number else []
+    except ValueError:
+        raise InputError(f"transform = {described(text)}: {described(number)} is no number; {USAGE}.") from None
+    made: Transform = KINDS[kind](*values)
+    return made.on_direction() if at else made

@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 from tests.conformance.agent_by_agent import Gradient, Trajectory, Transform, gradients, neighbours, start
+from tests.conformance.reference_communication import COMMUNICATION
 from tests.conformance.reference_corrected import CORRECTED
 
 
@@ -43,6 +44,7 @@ def dsgpa(
     epsilon: float = 0.0,
     power_on: Literal["gradient", "direction"] = "gradient",
     dual: Literal["jacobi", "gauss-seidel"] = "jacobi",
+    momentum: float = 1.0,
     transform: Transform | None = None,
 ) -> Trajectory:
     """DSGPA.
@@ -51,7 +53,8 @@ def dsgpa(
     x⁺ = x − η_k (α_k Lx + σ(β_k v + g(x), γ)),  v⁺ as above                      (power on the direction)
 
     η_k = η/(k+1)^ε, α_k = α(k+1)^ε, β_k = β(k+1)^ε for k = 0, 1, …
-    Jacobi: x⁺ uses v. Gauss–Seidel: x⁺ uses v⁺.
+    Jacobi: x⁺ uses v. Gauss–Seidel: x⁺ uses v⁺. With momentum θ the power acts on m⁺ = (1−θ)m + θ(what it acts on
+    above), m_0 = 0.
     """
     if power_on not in ("gradient", "direction"):
         raise ValueError(f"power_on must be 'gradient' or 'direction', got {power_on!r}")
@@ -59,6 +62,7 @@ def dsgpa(
         raise ValueError(f"dual must be 'jacobi' or 'gauss-seidel', got {dual!r}")
     x = start(x0)
     v = np.zeros_like(x)
+    m = np.zeros_like(x)
     iterates = [x.copy()]
     for k in range(iterations):
         eta_k = eta / (k + 1) ** epsilon
@@ -72,9 +76,11 @@ def dsgpa(
             v_next[i] = v[i] + eta_k * beta_k * Lx_i
             v_used = v[i] if dual == "jacobi" else v_next[i]
             if power_on == "gradient":
-                step = alpha_k * Lx_i + beta_k * v_used + powerball(g[i], gamma)
+                m[i] = (1 - momentum) * m[i] + momentum * g[i]
+                step = alpha_k * Lx_i + beta_k * v_used + powerball(m[i], gamma)
             else:
-                step = alpha_k * Lx_i + powerball(beta_k * v_used + g[i], gamma)
+                m[i] = (1 - momentum) * m[i] + momentum * (beta_k * v_used + g[i])
+                step = alpha_k * Lx_i + powerball(m[i], gamma)
             x_next[i] = x[i] - eta_k * step
         x, v = x_next, v_next
         iterates.append(x.copy())
@@ -253,6 +259,35 @@ def d_sgt_2(
         x_next = np.zeros_like(x)
         for i in range(len(x)):
             x_next[i] = neighbours(W, moved, i)
+        g_next = gradients(gradient, x_next, k + 1, transform)
+        y_next = np.zeros_like(y)
+        for i in range(len(x)):
+            y_next[i] = neighbours(W, y, i) + g_next[i] - g[i]
+        x, y, g = x_next, y_next, g_next
+        iterates.append(x.copy())
+    return iterates
+
+
+def powered_tracking(
+    x0: np.ndarray,
+    L: np.ndarray,
+    W: np.ndarray,
+    gradient: Gradient,
+    iterations: int,
+    *,
+    eta: float,
+    gamma: float,
+    transform: Transform | None = None,
+) -> Trajectory:
+    """Powered tracking: x⁺ = Wx − ησ(y, γ);  y⁺ = Wy + g(x⁺) − g(x);  y_0 = g_0."""
+    x = start(x0)
+    g = gradients(gradient, x, 0, transform)
+    y = g.copy()
+    iterates = [x.copy()]
+    for k in range(iterations):
+        x_next = np.zeros_like(x)
+        for i in range(len(x)):
+            x_next[i] = neighbours(W, x, i) - eta * powerball(y[i], gamma)
         g_next = gradients(gradient, x_next, k + 1, transform)
         y_next = np.zeros_like(y)
         for i in range(len(x)):
@@ -487,12 +522,14 @@ REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "dsgpa-t-pb": partial(dsgpa, epsilon=1e-5),
     "dsgpa-f-pb-exact": partial(dsgpa, power_on="direction"),
     "dsgpa-t-pb-exact": partial(dsgpa, power_on="direction", epsilon=1e-5),
+    "dsgpa-f-pb-exact-momentum": partial(dsgpa, power_on="direction", momentum=0.1),
     "dm-sgd": dm_sgd,
     "d-sgd-1": d_sgd_1,
     "d-sgd-2": d_sgd_2,
     "d2": d2,
     "d-sgt-1": d_sgt_1,
     "d-sgt-2": d_sgt_2,
+    "powered-tracking": powered_tracking,
     "d-asg": d_asg,
     "sgp": sgp,
     "push-diging": push_diging,
@@ -503,4 +540,5 @@ REFERENCES: dict[str, Callable[..., Trajectory]] = {
     "gossip-sgd-outer": partial(gossip, update=sgd_update, outer_lr=0.7, outer_momentum=0.9),
     "gossip-adamw-outer": partial(gossip, update=adam_update, outer_lr=0.7, outer_momentum=0.9),
     **CORRECTED,
+    **COMMUNICATION,
 }

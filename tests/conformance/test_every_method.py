@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.conformance import reference, reference_tracking
+from tests.support.chosen_methods import EVERY_METHOD
 
 import peerdescent
 from peerdescent import graphs, testing
@@ -50,7 +52,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("name", EVERY_METHOD)
 def test_every_preset_has_the_common_properties(name: str) -> None:
     report = testing.check_algorithm(make(name, **({"weight_decay": 0.0} if "adamw" in name else {})))
     assert not report.skipped
@@ -97,6 +99,16 @@ def clipped_root(g: np.ndarray) -> np.ndarray:
     return reference.powerball(np.minimum(np.maximum(g, -0.5), 0.5), 0.5)
 
 
+# Their transcriptions with local steps and compressed messages are compared in test_communication_methods.
+COMMUNICATION: dict[str, dict[str, Any]] = {
+    "k-gt": {"eta": 0.05, "eta_s": 0.8},
+    "led": {"eta": 0.07},
+    "proxskip": {"eta": 0.07, "chi": 1.5},
+    "choco-sgd": {"eta": 0.07},
+    "beer": {"eta": 0.05},
+    "motef": {"eta": 0.05, "beta": 0.6},
+}
+
 Case = tuple[Callable[[], Algorithm], Callable[..., list[np.ndarray]], Mapping[str, Any]]
 
 
@@ -124,6 +136,8 @@ def cases() -> dict[str, Case]:
             method,
             {"eta": 0.07, "transform": powered(0.7)},
         )
+    powers = {"eta": 0.05, "gamma": 0.7}
+    table["powered-tracking"] = (partial(make, "powered-tracking", **powers), reference.powered_tracking, powers)
     table["d-sgd-1+sign"] = (
         partial(DSGD1, eta=0.07, transform=Sign()),
         reference.d_sgd_1,
@@ -177,7 +191,7 @@ def cases() -> dict[str, Case]:
                 values,
             )
     table["d-sgd-2 by its defaults"] = (DSGD2, reference.d_sgd_2, {"a": 0.1, "b": 0.2, "epsilon": 1e-5})
-    return table | corrected_cases(momentum)
+    return table | corrected_cases(momentum) | communication_cases()
 
 
 def corrected_cases(momentum: dict[str, float]) -> dict[str, Case]:
@@ -192,7 +206,22 @@ def corrected_cases(momentum: dict[str, float]) -> dict[str, Case]:
     return {name: (partial(make, name, **own), reference.CORRECTED[name], own) for name, own in values.items()}
 
 
-CASES = cases()
+def averaged_cases() -> dict[str, Case]:
+    """Momentum before the power, wherever the power acts and in both orders."""
+    table: dict[str, Case] = {}
+    for power_on, dual in itertools.product(("gradient", "direction"), ("jacobi", "gauss-seidel")):
+        values = {"gamma": 0.7, "power_on": power_on, "dual": dual, "momentum": 0.3, **RATES}
+        table[f"dsgpa-momentum-{power_on}-{dual}"] = (partial(DSGPA, **values), reference.dsgpa, values)
+    return table
+
+
+def communication_cases() -> dict[str, Case]:
+    """The same for the methods of `reference_communication`, with messages in every iteration, as they are."""
+    known = reference.COMMUNICATION
+    return {name: (partial(make, name, **own), known[name], own) for name, own in COMMUNICATION.items()}
+
+
+CASES = {**cases(), **averaged_cases()}
 
 
 def start(n: int) -> np.ndarray:
@@ -236,14 +265,14 @@ def matrices(graph: graphs.Graph, name: str) -> tuple[np.ndarray, np.ndarray]:
         L[i, i] += weight
         L[j, j] += weight
     W = np.eye(graph.n) - L
-    lazy = name.startswith("d2") and np.linalg.eigvalsh(W).min() <= -1 / 3 + 1e-9
+    lazy = name.startswith(("d2", "led")) and np.linalg.eigvalsh(W).min() <= -1 / 3 + 1e-9
     return L, (np.eye(graph.n) + W) / 2 if lazy else W
 
 
 def pairs() -> list[Any]:
-    """Every case on every graph, a third of them in the quick tests; variants of DSGPA and gossip on some."""
+    """Every case on every graph, on one of them in the quick tests; variants of DSGPA and gossip on some."""
     return [
-        pytest.param(name, spec, marks=[pytest.mark.e2e] if (i + j) % 3 else [])
+        pytest.param(name, spec, marks=[pytest.mark.e2e] if (i + j) % len(GRAPHS) else [])
         for i, name in enumerate(CASES)
         for j, spec in enumerate(GRAPHS)
         if not name.startswith(("dsgpa-0", "dsgpa-1", "gossip")) or (i + j) % (3 if name[0] == "g" else 2) == 0
@@ -274,6 +303,7 @@ def test_equals_its_transcription(name: str, spec: str) -> None:
                 gradients="stacked",
                 eval_every=ITERATIONS,
                 per_agent=False,
+                compress="none",
             )
             assert result.kernel.startswith(kernel)
             far = np.abs(result.x.numpy() - expected).max() / np.abs(expected).max()

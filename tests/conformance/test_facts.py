@@ -260,13 +260,16 @@ def test_d_sgd_1_with_exact_averaging_follows_c_sgd_in_the_mean_where_curvatures
 
 
 ONE_AGENT = {
-    **{name: make(name, eta=0.07, gamma=1.0, epsilon=0.0) for name in PRESETS if name.startswith("dsgpa")},
+    **{n: make(n, eta=0.07, gamma=1.0, epsilon=0.0, momentum=1.0) for n in PRESETS if n.startswith("dsgpa")},
+    "powered-tracking": make("powered-tracking", eta=0.07, gamma=1.0),
     **{name: make(name, eta=0.07) for name in ("d-sgd-1", "d2", "d-sgt-1", "d-sgt-2", "c-sgd", "sgp", "push-diging")},
     "d-sgd-2": make("d-sgd-2", alpha=0.07),
     "dm-sgd": DMSGD(eta=0.07, beta=0.0),
     "d-asg": DASG(eta=0.07, beta=0.0),
     "gt-hsgd": make("gt-hsgd", eta=0.07, beta=1.0),
     "gossip-sgd": make("gossip-sgd", eta=0.07),
+    **{name: make(name, eta=0.07) for name in ("k-gt", "led", "proxskip", "choco-sgd", "beer")},
+    "motef": make("motef", eta=0.07, beta=0.0),
     **{name: make(name, eta=0.07) for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
     "clipped-d-sgd": make("clipped-d-sgd", eta=0.07, tau=1e6),
     **{name: make(name, eta=0.07, beta=0.0) for name in ("edm", "momentum-tracking", "qg-dsgdm")},
@@ -393,7 +396,9 @@ SENT = {
     **{name: 1 for name in PRESETS if name.startswith("dsgpa")},
     **{"dm-sgd": 2, "d-sgd-1": 1, "d-sgd-2": 1, "d2": 1, "d-sgt-1": 2, "d-sgt-2": 2, "d-asg": 1, "c-sgd": 0},
     **{"gt-hsgd": 2, "gt-nsgdm": 2, "sclip-ef": 1},
+    "powered-tracking": 2,
     **{name: 1 for name in PRESETS if name.startswith("gossip")},
+    **{"k-gt": 2, "led": 1, "proxskip": 1, "choco-sgd": 1, "beer": 2, "motef": 2},
     **{"sgp": 1, "push-diging": 2},
     **{
         "extra": 1,
@@ -413,7 +418,7 @@ SENT = {
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float64", 8)])
 def test_vectors_sent(name: str, dtype: str, size: int) -> None:
     assert vectors_sent(make(name)) == SENT[name]
-    result = run(heterogeneous(5), "star:5", name, 7, dtype=dtype)
+    result = run(heterogeneous(5), "star:5", name, 7, dtype=dtype, compress="none")
     directions = 2 * 4  # each of the star's four edges is used both ways
     assert result.metrics["bytes_sent"] == [0, 7 * SENT[name] * directions * P * size]
 

@@ -1,6 +1,6 @@
 """Lost and late messages on graphs that change over time: every method against its per-agent transcription.
 
-The transcriptions mix through `reference.neighbours`. Here that function knows what was sent: row i of W·a becomes
+The transcriptions mix through `neighbours`. Here that function knows what was sent: row i of W·a becomes
 a_i − Σ_j w_ij (â_i − â_j) over the messages that arrive, with the rows â and the graph of the round in which they left.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.conformance import reference
+from tests.conformance import reference, reference_communication, reference_corrected, reference_tracking
 from tests.conformance.test_every_method import BATCH, CASES, SEED, matrices, noisy_quadratic, one_thread, start
 from tests.conformance.test_sequences import Clock
 
@@ -30,7 +30,10 @@ IMPAIRED: dict[str, dict[str, Any]] = {
     "both": {"drop": "0.3", "delay": 2},
 }
 SPEC = "onepeer-exp:4"
+MODULES = reference, reference_communication, reference_corrected, reference_tracking
 FEW = ("d-sgd-1", "d-sgt-1", "dsgpa-f", "d2")
+NOT_SENT = ("nids", "aug-dgm")
+"""Their equations mix nothing in the first iteration, so that they do not say what arrives late from it."""
 __all__ = ["one_thread"]  # a fixture that pytest finds here
 
 
@@ -77,7 +80,12 @@ class Late:
     ("name", "impairment"),
     [
         *((name, "both") for name in FEW),
-        *(pytest.param(name, kind, marks=pytest.mark.e2e) for name in PRESETS for kind in IMPAIRED),
+        *(
+            pytest.param(name, kind, marks=pytest.mark.e2e)
+            for name in PRESETS
+            for kind in IMPAIRED
+            if kind == "drop" or name not in NOT_SENT
+        ),
     ],
 )
 def test_equals_its_transcription(name: str, impairment: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +98,8 @@ def test_equals_its_transcription(name: str, impairment: str, monkeypatch: pytes
     mixing = [(np.eye(sequence.n) + W) / 2 if lazy else W for _, W in each]
     L = Late(clock, [L for L, _ in each], False, settings)
     W = Late(clock, mixing, True, settings)
-    monkeypatch.setattr(reference, "neighbours", lambda A, a, i: A.product(a, i, sys._getframe(1).f_lineno))
+    for module in MODULES:
+        monkeypatch.setattr(module, "neighbours", lambda A, a, i: A.product(a, i, sys._getframe(1).f_lineno))
     expected = transcription(start(sequence.n), L, W, clock.gradient, ITERATIONS, **keywords)[-1]
     for kernel in ("plain", "compiled"):
         result = peerdescent.train(
@@ -105,6 +114,7 @@ def test_equals_its_transcription(name: str, impairment: str, monkeypatch: pytes
             kernel=kernel,
             eval_every=ITERATIONS,
             per_agent=False,
+            compress="none",
             **settings,
         )
         far = np.abs(result.x.numpy() - expected).max() / np.abs(expected).max()

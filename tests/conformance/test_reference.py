@@ -35,6 +35,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "dsgpa-t-pb": {"eta": 0.05, "alpha": 2.0, "beta": 1.5, "gamma": 0.7},
     "dsgpa-f-pb-exact": {"eta": 0.05, "alpha": 2.0, "beta": 1.5, "gamma": 0.7},
     "dsgpa-t-pb-exact": {"eta": 0.05, "alpha": 2.0, "beta": 1.5, "gamma": 0.7},
+    "dsgpa-f-pb-exact-momentum": {"eta": 0.05, "alpha": 2.0, "beta": 1.5, "gamma": 0.7},
     "dm-sgd": {"eta": 0.05, "beta": 0.6},
     "d-sgd-1": {"eta": 0.05},
     "d-sgd-2": {"a": 0.05, "b": 0.1, "epsilon": 0.2},
@@ -46,6 +47,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "gt-hsgd": {"eta": 0.05, "beta": 0.3},
     "gt-nsgdm": {"eta": 0.05, "beta": 0.6},
     "sclip-ef": {"eta": 0.3, "beta": 0.5, "phi": 2.0, "tau": 0.1},
+    "powered-tracking": {"eta": 0.05, "gamma": 0.7},
     "d-asg": {"eta": 0.05, "beta": 0.6},
     "c-sgd": {"eta": 0.05},
     "gossip-sgd": {"eta": 0.05, "momentum": 0.5},
@@ -53,6 +55,12 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "gossip-adamw": {"eta": 0.05, "weight_decay": 0.1},
     "gossip-sgd-outer": {"eta": 0.05, "period": 3},
     "gossip-adamw-outer": {"eta": 0.05, "period": 2},
+    "k-gt": {"eta": 0.05, "eta_s": 0.8, "exchanges": lambda k: k % 3 == 2},
+    "led": {"eta": 0.05, "beta": 0.5, "exchanges": lambda k: k % 2 == 1},
+    "proxskip": {"eta": 0.05, "beta": 0.5, "exchanges": lambda k: k % 2 == 1},
+    "choco-sgd": {"eta": 0.05, "Q": np.round, "c": 0.3},
+    "beer": {"eta": 0.05, "Q": np.round, "c": 0.3},
+    "motef": {"eta": 0.05, "beta": 0.6, "Q": np.round, "c": 0.3},
     **{name: {"eta": 0.05} for name in ("extra", "nids", "exact-diffusion", "aug-dgm", "d-adam")},
     "clipped-d-sgd": {"eta": 0.05, "tau": 1.0},
     **{name: {"eta": 0.05, "beta": 0.6} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
@@ -124,6 +132,7 @@ PLAIN_SGD: dict[str, dict[str, Any]] = {
     "dsgpa-t": {"epsilon": 0.0},
     "dsgpa-f-pb": {"gamma": 1.0},
     "dsgpa-f-pb-exact": {"gamma": 1.0},
+    "dsgpa-f-pb-exact-momentum": {"gamma": 1.0, "momentum": 1.0},
     "dm-sgd": {"beta": 0.0},
     "d-sgd-1": {},
     "d-sgd-2": {"epsilon": 0.0},
@@ -133,12 +142,19 @@ PLAIN_SGD: dict[str, dict[str, Any]] = {
     "sgp": {},
     "push-diging": {},
     "gt-hsgd": {"beta": 1.0},
+    "powered-tracking": {"gamma": 1.0},
     "d-asg": {"beta": 0.0},
     "c-sgd": {},
     "gossip-sgd": {"momentum": 0.0},
     **{name: {} for name in ("extra", "nids", "exact-diffusion", "aug-dgm")},
     **{name: {"beta": 0.0} for name in ("edm", "momentum-tracking", "qg-dsgdm")},
     "gossip-sgd-outer": {"outer_lr": 1.0, "outer_momentum": 0.0},
+    "k-gt": {"eta_s": 1.0},
+    "led": {},
+    "proxskip": {},
+    "choco-sgd": {},
+    "beer": {},
+    "motef": {"beta": 0.0},
 }
 
 
@@ -425,3 +441,22 @@ def test_unknown_choices_are_refused() -> None:
         ref.dsgpa(X0, L, W, noisy, 1, eta=1, alpha=1, beta=1, power_on="both")
     with pytest.raises(ValueError, match="dual"):
         ref.dsgpa(X0, L, W, noisy, 1, eta=1, alpha=1, beta=1, dual="seidel")
+
+
+@pytest.mark.parametrize("dual", ["jacobi", "gauss-seidel"])
+def test_momentum_before_the_power_is_the_equation(dual: str) -> None:
+    eta, alpha, beta, gamma, theta = 0.05, 2.0, 1.5, 0.7, 0.3
+    x, v, m, expected = X0, np.zeros((N, P)), np.zeros((N, P)), [X0]
+    for k in range(T):
+        v_next = v + eta * beta * L @ x
+        m = (1 - theta) * m + theta * (beta * (v if dual == "jacobi" else v_next) + stacked(x, k))
+        x, v = x - eta * (alpha * L @ x + np.copysign(np.abs(m) ** gamma, m)), v_next
+        expected.append(x)
+    values = {"eta": eta, "alpha": alpha, "beta": beta, "gamma": gamma, "momentum": theta, "dual": dual}
+    assert_same(ref.dsgpa(X0, L, W, noisy, T, power_on="direction", **values), expected)
+
+
+def test_powered_tracking_with_a_power_of_one_is_gradient_tracking() -> None:
+    assert_same(
+        ref.powered_tracking(X0, L, W, noisy, T, eta=0.05, gamma=1.0), ref.d_sgt_1(X0, L, W, noisy, T, eta=0.05)
+    )

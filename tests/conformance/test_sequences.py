@@ -9,6 +9,7 @@ from tests.conformance.reference import Gradient
 from tests.conformance.test_every_method import (
     BATCH,
     CASES,
+    COMMUNICATION,
     ITERATIONS,
     SEED,
     matrices,
@@ -56,14 +57,16 @@ class Varying:
 
 
 @pytest.mark.parametrize("spec", SEQUENCES)
-@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.e2e) if name in COMMUNICATION else name for name in PRESETS]
+)
 def test_equals_its_transcription_on_a_sequence(name: str, spec: str) -> None:
     construct, transcription, keywords = CASES[name]
     sequence = graphs.sequence(ROUNDS) if spec == "sequence" else graphs.parse(spec)
     problem, gradient = noisy_quadratic(sequence.n)
     clock = Clock(gradient)
     each = [matrices(sequence.graph(k), "") for k in range(ITERATIONS + 1)]  # trackers are one ahead
-    mixing = [(np.eye(sequence.n) + W) / 2 if name == "d2" else W for _, W in each]
+    mixing = [(np.eye(sequence.n) + W) / 2 if name in ("d2", "led") else W for _, W in each]
     L, W = Varying(clock, [L for L, _ in each]), Varying(clock, mixing)
     expected = transcription(start(sequence.n), L, W, clock.gradient, ITERATIONS, **keywords)[-1]
     assert np.abs(expected).max() < 20
@@ -80,6 +83,7 @@ def test_equals_its_transcription_on_a_sequence(name: str, spec: str) -> None:
             kernel=kernel,
             eval_every=ITERATIONS,
             per_agent=False,
+            compress="none",
         )
         far = np.abs(result.x.numpy() - expected).max() / np.abs(expected).max()
         assert far < 1e-10, f"{kernel} kernel"

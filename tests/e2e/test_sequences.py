@@ -69,6 +69,7 @@ def test_an_optimizer_has_the_trajectory_of_the_simulator() -> None:
                     seed=SEED,
                     gradients="loop",
                     per_agent=False,
+                    compress="none",
                 )
             assert torch.equal(found[f"{name} {spec}"], result.x), (name, spec)
             first = vectors_sent(result.algorithm) * result.problem.dimension * 4  # the next step's messages have left

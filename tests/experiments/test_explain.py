@@ -318,7 +318,11 @@ def test_the_exact_variant_is_told_what_is_proved(
     assert found.holds is True
     assert found.guaranteed == pytest.approx(0.01)
     assert 0 < (found.expected or 0) < 0.01
-    assert str(found).startswith("its conditions hold: in the end the agents are within 0.01 of the optimum")
+    assert found.start == pytest.approx(float(costs.optimum()[0]))
+    said = "in the end the distance from the optimum, root mean square over the agents, is at most 0.01"
+    assert str(found).startswith(f"its conditions hold: {said}")
+    far = algorithms.make("dsgpa-f-pb-exact", gamma=0.7, **{**values, "eta": 0.1, "alpha": 4.0, "beta": 2.0})
+    assert "its bound is beyond the start and tells nothing" in str(peerdescent.explain(costs, "ring:5", far).exact)
     assert peerdescent.explain(costs, "ring:5", "d2").exact is None
 
     def failing(problem: Any = costs, changed: Any = method, **settings: Any) -> list[str]:
@@ -332,7 +336,14 @@ def test_the_exact_variant_is_told_what_is_proved(
     assert failing(noisy) == ["gradients are stochastic"]
     assert peerdescent.explain(noisy, "ring:5", method, batch_size=0).exact.holds  # type: ignore[union-attr]
     assert failing(flat) == ["some agent's costs are not strongly convex"]
-    assert failing(changed=algorithms.make("dsgpa-f-pb-exact", beta=0.1)) == ["αℓ = 5 is above β² = 0.01"]
+    weak = algorithms.make("dsgpa-f-pb-exact", beta=0.1)
+    assert failing(changed=weak) == ["αℓ = 5 is above β² = 0.01"]
+    asked = peerdescent.explain(costs, "ring:5", weak).exact
+    assert asked is not None
+    assert asked.parameters is not None
+    assert asked.parameters["eta"] == 0.03
+    assert "satisfies them" in str(asked)
+    assert peerdescent.explain(costs, "ring:5", algorithms.varied(weak, **asked.parameters)).exact.holds  # type: ignore[union-attr]
     assert failing(communication_period=2) == ["messages are not exchanged in every iteration"]
     assert failing(delay=1, clip_norm=1.0) == [
         "messages are late",

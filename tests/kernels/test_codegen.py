@@ -330,6 +330,7 @@ def test_the_exchanges_in_a_kernel_are_those_of_the_method(name: str) -> None:
     rows = [{norm.array: norm.source} for norm in schedule.operations if norm.source is not None]
     bodies = [generate(outputs, "float").text.split("void kernel")[1] for outputs in (*rows, schedule.outputs)]
     two = ("dm-sgd", "d-sgt-1", "d-sgt-2", "gt-hsgd", "gt-nsgdm", "aug-dgm", "momentum-tracking", "push-diging")
+    two += ("k-gt", "beer", "motef", "powered-tracking")
     expected = {**dict.fromkeys(two, 2), "c-sgd": 0}
     assert sum(body.count("differences(") for body in bodies) == expected.get(name, 1)
 

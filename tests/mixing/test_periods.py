@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peerdescent._util.randomness import stream
 from peerdescent._util.schema import LARGEST
 from peerdescent.errors import InputError
 from peerdescent.mixing.periods import Periods
@@ -37,6 +39,8 @@ def test_rounds_are_counted_from_the_start_of_each_segment(first: int, later: li
     assert Periods.parse(periods.plain) == periods
     assert periods.longest == max(m for _, m in segments)
     assert periods.always == all(m == 1 for _, m in segments)
+    before = [-1, *(k for k in range(60) if expected[k])]
+    assert [periods.steps(k) for k in range(60)] == [k - max(j for j in before if j < k) for k in range(60)]
 
 
 @given(st.integers(1, 50), st.integers(0, 10**12))
@@ -50,11 +54,28 @@ def test_a_number_is_one_period_for_all_iterations(m: int, k: int) -> None:
 
 
 NUMBERS = (0, -1, True, 1.5, 2.0, None, [1], LARGEST + 1)
+RANDOM = ("random", "random:", "random:0", "random:1.1", "random:nan", "random:x", "random:.5,2@3")
 TEXTS = ("", "0", "-1", "1.5", "8,", ",8", "8,4", "8@5", "8@0,4@", "@3", "8,4@1000,1@1000", "8,4@1000,1@5", "8,0@3")
 STRANGE = ("8;4@3", "8,4@3@5", f"{LARGEST + 1}", "9" * 5000, "١", "²", "1e3")
 
 
-@pytest.mark.parametrize("wrong", [*NUMBERS, *TEXTS, *STRANGE])
+@pytest.mark.parametrize("wrong", [*NUMBERS, *RANDOM, *TEXTS, *STRANGE])
 def test_anything_else_is_refused_in_one_sentence(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"^communication_period = .*\.$"):
         Periods.parse(wrong)
+
+
+@given(st.sampled_from([0.02, 0.2, 0.7, 1.0]), st.integers(0, 5), st.integers(0, 3000))
+def test_random_exchanges_are_a_function_of_the_seed_and_the_iteration(p: float, seed: int, k: int) -> None:
+    coins = np.concatenate([stream(seed, "communication", block=b).random(1024) < p for b in range(3)])
+    periods = Periods.parse(f"random:{p}").seeded(seed)
+    assert periods.exchanges(k) == coins[k]
+    assert periods.rounds_before(k) == coins[:k].sum()
+    assert periods.steps(k) == k - max(np.flatnonzero(coins[:k]), default=-1)
+    assert periods.always == (p == 1)
+    assert Periods.parse(periods.plain).seeded(seed) == periods
+
+
+def test_random_exchanges_have_their_probability() -> None:
+    assert Periods.parse("random:0.2").rounds_before(100_000) == pytest.approx(20_000, abs=500)
+    assert Periods.parse("random:0.2").words == "in a random 0.2 of all iterations"

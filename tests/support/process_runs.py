@@ -50,7 +50,14 @@ def every_method(group: ProcessGroup | None, names: Sequence[str]) -> dict[str, 
         warnings.simplefilter("ignore")  # some presets warn that the theory does not cover them
         for name in names:
             for variant, settings in variants.items():
-                chosen = {"iterations": SHORT, "batch_size": 4, "eval_every": SHORT, "seed": 1, **settings}
+                chosen = {
+                    "iterations": SHORT,
+                    "batch_size": 4,
+                    "eval_every": SHORT,
+                    "seed": 1,
+                    "compress": "none",
+                    **settings,
+                }
                 method = algorithms.make(name)
                 results[f"{name} {variant}"] = train(problem, graph, method, per_agent=False, group=group, **chosen)
     return results

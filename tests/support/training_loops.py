@@ -215,16 +215,18 @@ def shared_start(group: ProcessGroup) -> dict[str, torch.Tensor]:
     return collected(group, {"start": start, "loss": torch.as_tensor(loss).detach().reshape(1)})
 
 
-def over_time(group: ProcessGroup, graphs: Sequence[str], names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Methods on graphs that change from step to step, and the bytes that each agent has sent."""
-    rows = {}
+def over_time(
+    group: ProcessGroup, graphs: Sequence[str], names: Sequence[str], options: dict[str, Any] | None = None
+) -> dict[str, torch.Tensor]:
+    """Methods on graphs that change from step to step, or otherwise; and the bytes that each agent has sent."""
+    rows, chosen = {}, {"compress": "none", **(options or {})}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for graph in graphs:
             for name in names:
                 loop = Loop(
                     group.rank,
-                    lambda p, graph=graph, name=name: optim.Decentralized(p, graph, algorithms.make(name)),
+                    lambda p, graph=graph, name=name: optim.Decentralized(p, graph, algorithms.make(name), **chosen),
                 )
                 loop.run(0, STEPS)
                 rows[f"{name} {graph}"] = loop.x()

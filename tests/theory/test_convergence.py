@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given as drawn
+from hypothesis import settings
 from hypothesis import strategies as st
+from tests.support.exact_cases import cases, check_one_step
 from tests.support.exact_draws import (
     AGENTS,
     DRAWS,
@@ -318,3 +320,13 @@ def test_exact_bound_is_that_of_the_page() -> None:
         assert pytest.approx(given.K[i]) == found.K
         assert pytest.approx(given.F[i]) == found.F
         assert given.psi(np.array(found.potential - given.eta[i] * given.F[i]))[i] == pytest.approx(4 * given.F[i])
+
+
+@pytest.mark.parametrize("dual", ORDERS)
+def test_every_inequality_of_one_step_where_hypothesis_looks(dual: str) -> None:
+    @settings(max_examples=40, deadline=None)
+    @drawn(case=cases(dual))
+    def check(case: Draw) -> None:
+        check_one_step(case)
+
+    check()

@@ -15,6 +15,11 @@ FACTS: dict[str, Any] = {"mu": 0.5, "ell": 2.0, "floor": 1e-2}
 pytestmark = pytest.mark.filterwarnings("ignore:gamma", "ignore:ηβ²")
 
 
+def test_momentum_is_not_covered() -> None:
+    failing = theory.exact_failing(algorithms.make("dsgpa-f-pb-exact", momentum=0.5), mu=0.1, ell=1.0, rho=1.0)
+    assert failing == ["there is momentum (θ = 0.5)"]
+
+
 def ends(graph: graphs.Graph, kind: str = "metropolis") -> tuple[float, float]:
     values = np.linalg.eigvalsh(graph.laplacian(kind).toarray())
     return float(values[-1]), float(values[1])

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from peerdescent import InputError, algorithms, graphs, theory, train
-from peerdescent.algorithms import DSGPA, make
+from peerdescent.algorithms import DSGPA, PRESETS, make
 from peerdescent.problems import Quadratic, quadratic
-from peerdescent.transforms import Clip, Powerball, power
+from peerdescent.transforms import Clip, ClipNorm, Normalize, Powerball, power
 
 GRAPH = graphs.parse("er:5:0.6:seed=2")
 K3 = Quadratic(A=[[1.0]] * 3, c=[[0.0], [0.0], [1.0]])
+PAIRS = Quadratic(A=[[1.0]] * 4, c=[[0.0], [0.0], [1.0], [1.0]])
 
 
 def diagonal(seed: int = 3, agents: int = 5) -> Quadratic:
@@ -159,7 +161,8 @@ def test_a_central_server_is_not_biased_by_a_power() -> None:
     ("method", "problem", "graph", "words"),
     [
         (make("dsgpa-f"), K3, graphs.ring(4), "3 agents and the graph 4"),
-        (make("d-sgd-1", transform=Clip(1.0)), K3, graphs.ring(3), "powers only"),
+        (make("dsgpa-f", transform=Clip(1e-3)), PAIRS, graphs.ring(4), "a larger limit"),
+        (make("d-sgd-1", transform=np.tanh), K3, graphs.ring(3), "nothing is known"),
         (make("dsgpa-f"), Quadratic(A=np.zeros((3, 1)), c=np.zeros((3, 1))), graphs.ring(3), "singular"),
         (make("d-sgd-1"), Quadratic(A=np.zeros((3, 1)), c=np.ones((3, 1))), graphs.ring(3), "singular"),
     ],
@@ -180,3 +183,98 @@ def test_signs_have_no_single_fixed_point() -> None:
 def test_powers_multiply() -> None:
     twice, once = make("d-sgt-1", transform=Powerball(0.5).then(Powerball(0.8))), make("d-sgt-1", powerball=0.4)
     np.testing.assert_allclose(*(theory.fixed_point(m, diagonal(), GRAPH) for m in (twice, once)), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:this fixed point may not be the only one")
+@pytest.mark.parametrize("problem", [diagonal(), full()], ids=["diagonal", "full"])
+@pytest.mark.parametrize("name", ["dsgpa-f", "d2", "d-sgt-1", "d-sgd-1"])
+def test_clipped_gradients_balance(name: str, problem: Quadratic) -> None:
+    method = make(name, transform=Clip(0.5), **METHODS[name])
+    found = theory.fixed_point(method, problem, GRAPH, "unit")
+    np.testing.assert_allclose(limit(method, problem), found, rtol=0, atol=1e-9)
+    gradients = np.einsum("npq,nq->np", problem.A.numpy(), found - problem.c.numpy())
+    assert np.abs(gradients).max() > 0.5  # something is clipped
+    assert np.abs(np.clip(gradients, -0.5, 0.5).sum(axis=0)).max() < 1e-9
+    assert np.abs(found.mean(axis=0) - problem.optimum().numpy()).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["dsgpa-f", "d2", "d-sgt-1", "d-sgt-2"])
+def test_after_the_correction_nothing_is_biased(name: str) -> None:
+    problem = diagonal()
+    for transform in (Powerball(0.7), Clip(0.05), Clip(0.3).then(Powerball(0.5))):
+        method = make(name, transform=transform.on_direction(), **METHODS[name])
+        found = theory.fixed_point(method, problem, GRAPH, "unit")
+        np.testing.assert_allclose(found, np.tile(problem.optimum().numpy(), (5, 1)), atol=1e-12)
+        assert not theory.heterogeneity_bias(method).biased
+        assert theory.heterogeneity_bias(make(name, transform=transform, **METHODS[name])).biased
+    clipped = make(name, transform=Clip(0.05).on_direction(), **METHODS[name])
+    np.testing.assert_allclose(limit(clipped, problem, 20_000), found, atol=1e-6)
+
+
+def test_momentum_before_the_power_does_not_move_the_fixed_point() -> None:
+    problem, values = diagonal(), {"eta": 0.02, "alpha": 10.0, "beta": 3.0, "momentum": 0.2}
+    exact, powered = (DSGPA(**values, gamma=0.7, power_on=where) for where in ("direction", "gradient"))  # type: ignore
+    optimum = np.tile(problem.optimum().numpy(), (5, 1))
+    np.testing.assert_allclose(theory.fixed_point(exact, problem, GRAPH, "unit"), optimum, atol=1e-12)
+    np.testing.assert_allclose(limit(exact, problem), optimum, atol=1e-3)  # it oscillates there
+    biased = theory.fixed_point(powered, problem, GRAPH, "unit")
+    np.testing.assert_allclose(limit(powered, problem), biased, atol=1e-8)
+    assert np.abs(biased - optimum).max() > 0.01
+
+
+def test_theory_and_the_cards_agree_on_the_bias() -> None:
+    for name in PRESETS:
+        method = make(name)
+        if "adam" in name or name == "sclip-ef":  # powers of their own
+            with pytest.raises(InputError, match="whose step has a power"):
+                theory.heterogeneity_bias(method)
+        else:
+            assert theory.heterogeneity_bias(method).biased == bool(method.bias), name
+
+
+def test_unit_gradients_balance_at_the_geometric_median() -> None:
+    c = np.random.default_rng(2).normal(size=(7, 2))
+    median = c.mean(axis=0)
+    for _ in range(2000):  # Weiszfeld's iteration
+        weights = 1 / np.linalg.norm(c - median, axis=1)
+        median = (weights[:, None] * c).sum(axis=0) / weights.sum()
+    problem = Quadratic(A=np.ones((7, 2)), c=c)
+    for method in (make("d-sgt-1", transform=Normalize()), make("extra", transform=Normalize())):
+        found = theory.inspect_fixed_point(method, problem, graphs.ring(7))
+        np.testing.assert_allclose(found.x, np.tile(median, (7, 1)), atol=1e-9)
+        assert found.unique
+
+
+def test_clipped_gradients_balance_where_hubers_loss_is_least() -> None:
+    c = np.random.default_rng(5).normal(size=(6, 3)) * 2
+    a = np.random.default_rng(6).uniform(0.5, 2, 6)
+
+    def huber(x: np.ndarray) -> float:  # its gradient is Σ_i clip(a_i(x − c_i))
+        lengths = a * np.linalg.norm(x - c, axis=1)
+        return float((np.where(lengths < 1, lengths**2 / 2, lengths - 0.5) / a).sum())
+
+    best = scipy.optimize.minimize(huber, c.mean(axis=0), method="BFGS", options={"gtol": 1e-12}).x
+    problem = Quadratic(A=np.repeat(a[:, None], 3, axis=1), c=c)
+    found = theory.inspect_fixed_point(make("d2", transform=ClipNorm(1.0)), problem, graphs.ring(6))
+    np.testing.assert_allclose(found.x, np.tile(best, (6, 1)), atol=1e-6)
+    assert found.unique
+    assert found.attracting
+
+
+def test_what_settles_after_the_correction_and_what_circles() -> None:
+    for name in ("d-sgt-1", "d2", "extra", "dsgpa-f"):
+        values = {"alpha": 5.0, "beta": 3.0} if name == "dsgpa-f" else {}
+        clip, power_, unit = (
+            theory.inspect_fixed_point(
+                make(name, transform=t.on_direction(), eta=0.05, **values), K3, graphs.complete(3)
+            )
+            for t in (Clip(0.1), Powerball(0.7), Normalize())
+        )
+        np.testing.assert_allclose(clip.x, 1 / 3, atol=1e-12)
+        assert clip.attracting
+        assert power_.radius == unit.radius == np.inf
+
+
+def test_a_norm_among_other_transforms_has_no_known_fixed_point() -> None:
+    with pytest.raises(InputError, match="use a norm alone"):
+        theory.fixed_point(make("d-sgt-1", transform=Clip(1.0).then(Normalize())), K3, graphs.complete(3))

@@ -177,3 +177,26 @@ def test_theorem_1s_proof_needs_more_than_its_conditions() -> None:
         assert (0.5 * (2 * b - kappa3) * k2 / b >= 0.5 * k2) == (factor > 1)
     with pytest.raises(InputError, match="above 0"):
         theory.theorem1_proof_iterations(1.0, 0.0, 1.0, 10)
+
+
+@given(
+    gamma=st.floats(0.05, 0.95),
+    eta=st.floats(-3, 1).map(lambda exponent: 10.0**exponent),
+    start=st.lists(st.floats(-5, 5), min_size=3, max_size=3),
+)
+def test_powered_gradients_on_equal_costs(gamma: float, eta: float, start: list[float]) -> None:
+    # f(x) = Σ_l (1 − cos x_l) + (x₁ + x₂)²/2, nonconvex, with f* = 0 and L_f = 3
+    x, T, norms = np.array(start), 60, []
+
+    def cost(x: Any) -> float:
+        return float((1 - np.cos(x)).sum() + (x[0] + x[1]) ** 2 / 2)
+
+    first = cost(x)
+    for _ in range(T):
+        g = np.sin(x) + np.array([1.0, 1.0, 0.0]) * (x[0] + x[1])
+        norms.append((np.abs(g) ** (1 + gamma)).sum())
+        x = x - eta * np.sign(g) * np.abs(g) ** gamma
+    S = 3 * 3 ** ((1 - gamma) / (1 + gamma))
+    exponent = 2 * gamma / (1 - gamma) * math.log(2 * gamma * eta * S / (1 + gamma))
+    floor = (1 - gamma) / (1 + gamma) * eta * S * math.exp(min(exponent, 600.0))
+    assert np.mean(norms) <= (2 * first / (eta * T) + floor) * (1 + 1e-9)

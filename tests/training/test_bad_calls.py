@@ -431,6 +431,7 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any], dict[str, tuple[An
             "eta": (None, "text", [], np.zeros((2, 3)), lambda: 3, lambda k: "text", -1),
             "gamma": (None, "text", [], np.zeros((2, 3)), 2),
             "power_on": NOTHING_LIKE_IT,
+            "momentum": (None, "text", [], 0, 1.5),
             "dual": NOTHING_LIKE_IT,
             "transform": (None, "text", Transform),
         },

@@ -67,6 +67,18 @@ class Mean(Protocol):
         ...
 
 
+class Exchanges(Protocol):
+    """What a step may ask of the iterations that exchange messages."""
+
+    def steps(self, k: int) -> int:
+        """The iterations from the last exchange before k to k, with k."""
+        ...
+
+    def expected_steps(self, k: int) -> float:
+        """The period in iteration k; the mean one where it is random."""
+        ...
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A decentralized method: an immutable value, checked on construction.
@@ -87,8 +99,12 @@ class Algorithm:
     """The rates that act only as products with eta: those products decide stability."""
     common_start: ClassVar[bool] = False
     """Whether all agents start from the same point, the mean of their starting points."""
+    corrects: ClassVar[bool] = False
+    """Whether the step corrects local gradients, and passes the corrected direction through `corrected`."""
     decays: ClassVar[bool] = False
     """Whether the step applies weight decay: a zero gradient then shrinks x instead of leaving it unchanged."""
+    compressor: ClassVar[str] = "none"
+    """What compresses its messages unless `compress` is given: part of methods such as CHOCO-SGD."""
     directed: ClassVar[bool] = False
     """Whether it works on directed graphs, where P is column-stochastic and agents have push-sum weights."""
     not_compressible: ClassVar[str] = ""
@@ -105,6 +121,11 @@ class Algorithm:
         if not callable(self.transform) or isinstance(self.transform, type):
             raise InputError(
                 f"transform is {described(self.transform)}: expected a function, such as transforms.Clip(1.0)."
+            )
+        if self._after != Transform() and not self.corrects:
+            raise InputError(
+                f"{type(self).__name__} corrects no gradients, so that {self.transform} has no direction to act on: "
+                "leave out on_direction(), or @direction."
             )
         for name in self.rates:
             if not hasattr(self, name):
@@ -143,6 +164,10 @@ class Algorithm:
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step")
 
+    def with_periods(self, periods: Exchanges) -> Algorithm:
+        """The method as it runs where messages travel in these iterations: itself, unless its step depends on them."""
+        return self
+
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """An iteration without messages (`communication_period` > 1): L = 0, W = I; `step` unless overridden."""
         return self.step(s, net, h)
@@ -159,6 +184,25 @@ class Algorithm:
     def preprocess_gradient(self, g: Any, net: Network) -> Any:
         """The gradient as `step` receives it: transformed, agent by agent."""
         return self.transform(g)
+
+    @property
+    def _after(self) -> Transform:
+        """The part of the transform that acts after the correction; functions of the user have none."""
+        return self.transform.after if isinstance(self.transform, Transform) else Transform()
+
+    def corrected(self, d: Any) -> Any:
+        """The corrected direction as it moves x: transformed, if the transform is to act after the correction."""
+        return d if self._after == Transform() else self._after(d)
+
+    def descended(self, x: Any, g: Any, v: Any, eta: Any) -> Any:
+        """x − ηg − v, where the correction v has the factor η in it; with a transform after it x − ησ(g + v/η)."""
+        return x - eta * g - v if self._after == Transform() else x - eta * self.corrected(g + v / eta)
+
+    def gradient_transform(self) -> Transform:
+        """What acts on local gradients before any correction, which decides the bias on heterogeneous data."""
+        if not isinstance(self.transform, Transform):
+            raise InputError(f"nothing is known of the transform {described(self.transform)}.")
+        return self.transform.before
 
     def mixing(self, lambda_min: float) -> Literal["as-is", "lazy"]:
         """Whether the method works with W, given its smallest eigenvalue, or needs (I+W)/2."""

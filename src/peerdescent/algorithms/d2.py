@@ -20,7 +20,8 @@ class D2(Algorithm):
     The code uses the equivalent form φ = x − ηg − v, x⁺ = φ − (I−W)φ, v⁺ = v + (I−W)φ, v₀ = 0. The printed form
     integrates every rounding error twice: in single precision its mean drifts away from SGD's within 10⁴
     iterations. It needs λmin(W) > −1/3; otherwise (I+W)/2 is used, and a note says so. One vector is sent per edge
-    and iteration. With (I+W)/2 it is exact diffusion. Reference: Tang et al. 2018.
+    and iteration. With (I+W)/2 it is exact diffusion. A transform after the correction acts on g + v/η.
+    Reference: Tang et al. 2018.
 
     >>> D2().mixing(-0.5)
     'lazy'
@@ -28,6 +29,7 @@ class D2(Algorithm):
 
     eta: Rate = 0.01
     rates: ClassVar[tuple[str, ...]] = ("eta",)
+    corrects: ClassVar[bool] = True
     not_compressible: ClassVar[str] = (
         "its message x − ηg − v is no iterate: x and v share every exchange in full, so that errors of compression "
         "swing between them with little damping, and sparse messages diverge with every consensus step"
@@ -47,14 +49,14 @@ class D2(Algorithm):
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
         g = yield s.x
-        phi = s.x - h.eta * g - s.v
+        phi = self.descended(s.x, g, s.v, h.eta)
         disagreement = net.disagreement(phi)
         return {"x": phi - disagreement, "v": s.v + disagreement}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """Plain SGD: the correction waits for the next exchange."""
         g = yield s.x
-        return {"x": s.x - h.eta * g, "v": s.v}
+        return {"x": s.x - h.eta * self.corrected(g), "v": s.v}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The corrections sum to zero, because the columns of I−W do."""

@@ -27,6 +27,7 @@ class ExactDiffusion(Algorithm):
 
     eta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta",)
+    corrects: ClassVar[bool] = True
     bias: ClassVar[str | None] = ""
     use: ClassVar[str] = "Heterogeneous data on any graph, also one that changes over time, with one vector per edge."
     not_compressible: ClassVar[str] = (
@@ -41,14 +42,14 @@ class ExactDiffusion(Algorithm):
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
         g = yield s.x
-        phi = s.x - h.eta * g - s.v
+        phi = self.descended(s.x, g, s.v, h.eta)
         half = 0.5 * net.disagreement(phi)
         return {"x": phi - half, "v": s.v + half}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """Plain SGD: the correction waits for the next exchange."""
         g = yield s.x
-        return {"x": s.x - h.eta * g, "v": s.v}
+        return {"x": s.x - h.eta * self.corrected(g), "v": s.v}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The corrections sum to zero, because the columns of I−W do."""
@@ -82,7 +83,7 @@ class NIDS(ExactDiffusion):
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
         g = yield s.x
-        phi = s.x - h.eta * g - s.v
+        phi = self.descended(s.x, g, s.v, h.eta)
         half = 0.5 * h.later * net.disagreement(phi)
         return {"x": phi - half, "v": s.v + half}
 
@@ -116,7 +117,7 @@ class EDM(ExactDiffusion):
         """The equation above."""
         g = yield s.x
         m = h.beta * s.m + (1 - h.beta) * g
-        phi = s.x - h.eta * m - s.v
+        phi = self.descended(s.x, m, s.v, h.eta)
         half = 0.5 * net.disagreement(phi)
         return {"x": phi - half, "v": s.v + half, "m": m}
 
@@ -124,4 +125,4 @@ class EDM(ExactDiffusion):
         """SGD with momentum: the correction waits for the next exchange."""
         g = yield s.x
         m = h.beta * s.m + (1 - h.beta) * g
-        return {"x": s.x - h.eta * m, "v": s.v, "m": m}
+        return {"x": s.x - h.eta * self.corrected(m), "v": s.v, "m": m}

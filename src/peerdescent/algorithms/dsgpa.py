@@ -12,7 +12,7 @@ from peerdescent._util.validation import described
 from peerdescent.algorithms.base import Algorithm, Network, Start, Step
 from peerdescent.errors import InputError
 from peerdescent.schedules import Rate
-from peerdescent.transforms import check_gamma, power
+from peerdescent.transforms import Powerball, Transform, chained, check_gamma, power
 
 TINY = 1e-300
 """Below it there is only zero."""
@@ -25,9 +25,12 @@ class DSGPA(Algorithm):
     .. math::
         x^+ = x - η(α Lx + β v + σ(g, γ)), \qquad v^+ = v + ηβ Lx, \qquad v_0 = 0
 
-    With `power_on="direction"` the power applies to the whole local direction,
-    x⁺ = x − η(αLx + σ(βv + g, γ)), which vanishes at the solution: with exact gradients or symmetric noise there is no
-    bias on heterogeneous data. One vector is sent per edge and iteration.
+    With `power_on="direction"` the power applies to the whole local direction, x⁺ = x − η(αLx + σ(βv + g, γ)), which
+    vanishes at the solution: with exact gradients or symmetric noise there is no bias on heterogeneous data. Skewed
+    noise biases every power, because E σ(noise) ≠ 0. `momentum` = θ < 1 averages what the power applies to,
+    m⁺ = (1−θ)m + θ(βv + g), x⁺ = x − η(αLx + σ(m⁺, γ)), m₀ = 0, which makes the noise under the power smaller and more
+    symmetric. It delays the dual too: for flat costs and dual first, ηβ²(1−θ) < θα keeps every graph with small
+    eigenvalues stable. One vector is sent per edge and iteration.
 
     Args:
         eta: the step size η.
@@ -37,6 +40,7 @@ class DSGPA(Algorithm):
         epsilon: η_k = η/(k+1)^ε, α_k = α(k+1)^ε, β_k = β(k+1)^ε; 0 keeps them fixed (F), the paper's T has 1e-5.
         power_on: "gradient" as in the paper, or "direction".
         dual: "gauss-seidel", where v⁺ is computed first and x⁺ uses it; or "jacobi" as printed, where x⁺ uses v.
+        momentum: θ in (0, 1], the weight of the newest direction, or gradient, in the average under the power; 1: none.
 
     Example:
         >>> DSGPA(eta=0.03, alpha=5, beta=20, gamma=0.7).hyperparameters(0)
@@ -52,9 +56,11 @@ class DSGPA(Algorithm):
     epsilon: float = 0.0
     power_on: Literal["gradient", "direction"] = "gradient"
     dual: Literal["jacobi", "gauss-seidel"] = "gauss-seidel"
+    momentum: float = 1.0
 
     rates: ClassVar[tuple[str, ...]] = ("eta", "alpha", "beta")
     times_eta: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+    corrects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,6 +71,8 @@ class DSGPA(Algorithm):
             raise InputError(f'dual = {described(self.dual)}: expected "jacobi" or "gauss-seidel".')
         if not (isinstance(self.epsilon, (int, float)) and 0 <= self.epsilon <= 1):
             raise InputError(f"epsilon = {described(self.epsilon)}: expected a number in [0, 1].")
+        if not (isinstance(self.momentum, (int, float)) and 0 < self.momentum <= 1):
+            raise InputError(f"momentum = {described(self.momentum)}: expected a number above 0 and at most 1 (none).")
         if self.dual_too_strong:
             h = SimpleNamespace(**self.nominal())
             flattened = self.power_on == "direction" and self.gamma < 1
@@ -91,18 +99,19 @@ class DSGPA(Algorithm):
     @property
     def dual_too_strong(self) -> bool:
         """Whether the order is jacobi and ηβ² ≥ α, which diverges on every connected graph for flat costs."""
-        h = SimpleNamespace(**self.nominal())
-        return self.dual == "jacobi" and bool(h.eta * (h.beta * h.beta) >= max(h.alpha, TINY))
+        h, plain = SimpleNamespace(**self.nominal()), self.dual == "jacobi" and self.momentum == 1
+        return plain and bool(h.eta * (h.beta * h.beta) >= max(h.alpha, TINY))
 
     def memory(self) -> Mapping[str, Start]:
-        """The dual variable v, initially zero."""
-        return {"v": "zero"}
+        """The dual variable v and, with momentum, the average m; both start at zero."""
+        return {"v": "zero"} if self.momentum == 1 else {"v": "zero", "m": "zero"}
 
     def hyperparameters(self, k: int) -> dict[str, float]:
-        """η_k, α_k and β_k."""
+        """η_k, α_k, β_k and, with momentum, θ."""
         h = super().hyperparameters(k)
         growth = float((k + 1) ** self.epsilon)
-        return {"eta": h["eta"] / growth, "alpha": h["alpha"] * growth, "beta": h["beta"] * growth}
+        rates = {"eta": h["eta"] / growth, "alpha": h["alpha"] * growth, "beta": h["beta"] * growth}
+        return rates if self.momentum == 1 else {**rates, "momentum": self.momentum}
 
     def step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """The equation above."""
@@ -111,15 +120,34 @@ class DSGPA(Algorithm):
         v = s.v + h.eta * h.beta * Lx
         dual = v if self.dual == "gauss-seidel" else s.v
         if self.power_on == "gradient":
-            direction = h.beta * dual + power(g, self.gamma)
+            m, memory = self._averaged(s, g, h)
+            direction = self.corrected(h.beta * dual + power(m, self.gamma))
         else:
-            direction = power(h.beta * dual + g, self.gamma)
-        return {"x": s.x - h.eta * (h.alpha * Lx + direction), "v": v}
+            m, memory = self._averaged(s, h.beta * dual + g, h)
+            direction = power(self.corrected(m), self.gamma)
+        return {"x": s.x - h.eta * (h.alpha * Lx + direction), "v": v, **memory}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """Powered SGD: the dual waits for the next exchange. Applied in every local step, it would act m-fold."""
         g = yield s.x
-        return {"x": s.x - h.eta * power(g, self.gamma), "v": s.v}
+        m, memory = self._averaged(s, g, h)
+        return {"x": s.x - h.eta * power(self.corrected(m), self.gamma), "v": s.v, **memory}
+
+    def _averaged(self, s: SimpleNamespace, a: Any, h: SimpleNamespace) -> tuple[Any, dict[str, Any]]:
+        """What the power applies to, and what of it is kept: m⁺ = (1−θ)m + θa, or a itself without momentum."""
+        if self.momentum == 1:
+            return a, {}
+        m = (1 - h.momentum) * s.m + h.momentum * a
+        return m, {"m": m}
+
+    def gradient_transform(self) -> Transform:
+        """The transform and the power, where they apply to the gradient: as in the paper, or without a dual."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of construction
+            own = Powerball(self.gamma)
+        if self.nominal()["beta"] == 0:  # the direction is the gradient
+            return chained(chained(super().gradient_transform(), self._after), own)
+        return chained(super().gradient_transform(), own if self.power_on == "gradient" else Transform())
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The dual variables sum to zero, because the columns of L do."""

@@ -72,6 +72,7 @@ class MomentumTracking(Algorithm):
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     momenta: ClassVar[tuple[str, ...]] = ("beta",)
     bias: ClassVar[str | None] = ""
+    corrects: ClassVar[bool] = True
     use: ClassVar[str] = "Heterogeneous data where momentum pays and two vectors per edge are affordable."
 
     def memory(self) -> Mapping[str, Start]:
@@ -83,7 +84,7 @@ class MomentumTracking(Algorithm):
         Wx = net.mix(s.x)
         g = yield s.x
         u = h.beta * s.u + g
-        return {"x": Wx - h.eta * (u - s.c), "u": u, "c": s.c - net.disagreement(s.c - u)}
+        return {"x": Wx - h.eta * self.corrected(u - s.c), "u": u, "c": s.c - net.disagreement(s.c - u)}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The corrections sum to zero, because the columns of I−W do."""

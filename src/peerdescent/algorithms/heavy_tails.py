@@ -35,6 +35,7 @@ class GTNSGDm(Algorithm):
     beta: Rate = 0.9
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
     momenta: ClassVar[tuple[str, ...]] = ("beta",)
+    corrects: ClassVar[bool] = True
     bias: ClassVar[str | None] = ""
     use: ClassVar[str] = "Gradients with heavy tails on heterogeneous data, with a decaying step size."
 
@@ -51,7 +52,7 @@ class GTNSGDm(Algorithm):
         g = yield s.x
         m = h.beta * s.m + (1 - h.beta) * g
         y = net.mix(s.y + m - s.m)
-        return {"x": net.mix(s.x - h.eta * normalized(y)), "y": y, "m": m}
+        return {"x": net.mix(s.x - h.eta * normalized(self.corrected(y))), "y": y, "m": m}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The mean tracker is the mean momentum, because W is doubly stochastic."""

@@ -33,6 +33,7 @@ class GTHSGD(Algorithm):
     eta: Rate = 0.05
     beta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta", "beta")
+    corrects: ClassVar[bool] = True
     shares: ClassVar[tuple[str, ...]] = ("beta",)
     bias: ClassVar[str | None] = ""
     use: ClassVar[str] = "Heterogeneous data and noisy gradients, where a second gradient per iteration is affordable."
@@ -61,7 +62,7 @@ class GTHSGD(Algorithm):
         g_prev = yield s.x_prev
         v = g + (1 - h.beta) * (s.v - g_prev)
         y = net.mix(s.y + v - s.v)
-        return {"x": net.mix(s.x - h.eta * y), "y": y, "v": v, "x_prev": s.x}
+        return {"x": net.mix(s.x - h.eta * self.corrected(y)), "y": y, "v": v, "x_prev": s.x}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The mean tracker is the mean estimate, because W is doubly stochastic."""

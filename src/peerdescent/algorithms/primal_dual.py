@@ -27,6 +27,7 @@ class EXTRA(Algorithm):
 
     eta: Rate = 0.1
     rates: ClassVar[tuple[str, ...]] = ("eta",)
+    corrects: ClassVar[bool] = True
     bias: ClassVar[str | None] = ""
     use: ClassVar[str] = "Heterogeneous data and slow links: one vector, which travels while the gradient is computed."
 
@@ -38,12 +39,12 @@ class EXTRA(Algorithm):
         """The equation above; the message leaves before the gradient is computed."""
         disagreement = net.disagreement(s.x)
         g = yield s.x
-        return {"x": s.x - disagreement - h.eta * g - s.v, "v": s.v + 0.5 * disagreement}
+        return {"x": self.descended(s.x - disagreement, g, s.v, h.eta), "v": s.v + 0.5 * disagreement}
 
     def local_step(self, s: SimpleNamespace, net: Network, h: SimpleNamespace) -> Step:
         """Plain SGD: the dual waits for the next exchange. Applied in every local step, it would act m-fold."""
         g = yield s.x
-        return {"x": s.x - h.eta * g, "v": s.v}
+        return {"x": s.x - h.eta * self.corrected(g), "v": s.v}
 
     def invariants(self, s: SimpleNamespace) -> dict[str, Any]:
         """The dual variables sum to zero, because the columns of I−W do."""

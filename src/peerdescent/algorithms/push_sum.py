@@ -65,4 +65,4 @@ class PushDIGing(Tracking):
         """The equation above; both messages are of the same round, as in the paper."""
         g = yield s.x
         tracker = net.debias(s.y + g - s.g_prev)
-        return {"x": net.mix(s.x - h.eta * tracker), "y": net.bias(net.mix(tracker)), "g_prev": g}
+        return {"x": net.mix(s.x - h.eta * self.corrected(tracker)), "y": net.bias(net.mix(tracker)), "g_prev": g}

@@ -11,14 +11,16 @@ from peerdescent._util.validation import described, did_you_mean
 from peerdescent.algorithms.adaptive import DAdam
 from peerdescent.algorithms.base import Algorithm
 from peerdescent.algorithms.clipped import ClippedDSGD
+from peerdescent.algorithms.compressed import BEER, ChocoSGD, MoTEF
 from peerdescent.algorithms.d2 import D2
 from peerdescent.algorithms.diffusion import EDM, NIDS, ExactDiffusion
 from peerdescent.algorithms.dsgpa import DSGPA
 from peerdescent.algorithms.global_momentum import MomentumTracking, QGDSGDm
 from peerdescent.algorithms.gossip import GossipAdam, GossipSGD, OuterAdam, OuterSGD
-from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM
+from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2, AugDGM, PoweredTracking
 from peerdescent.algorithms.heavy_tails import GTNSGDm, SClipEF
 from peerdescent.algorithms.hybrid_tracking import GTHSGD
+from peerdescent.algorithms.local_steps import KGT, LED, ProxSkip
 from peerdescent.algorithms.momentum import DASG, DMSGD
 from peerdescent.algorithms.primal_dual import EXTRA
 from peerdescent.algorithms.push_sum import SGP, PushDIGing
@@ -141,13 +143,20 @@ _T: dict[str, Any] = {"eta": 0.08, "alpha": 4.0, "beta": 3.0, "epsilon": 1e-5}
 _PB: dict[str, Any] = {"gamma": 0.7}
 _EXACT: dict[str, Any] = {"gamma": 0.7, "power_on": "direction"}
 _NOTE = "dual first (gauss-seidel), since the printed order diverges with these values"
-_UNBIASED = "power on the whole direction: unbiased on heterogeneous data"
+_UNBIASED = "power on the whole direction: unbiased on heterogeneous data without noise and under symmetric noise"
 register("dsgpa-f", DSGPA, f"primal-dual SGD, fixed parameters; {_NOTE}", **_F)
 register("dsgpa-t", DSGPA, "primal-dual SGD, parameters that vary with k", **_T)
 register("dsgpa-f-pb", DSGPA, f"the paper's method: powered gradients, fixed parameters; {_NOTE}", **_F, **_PB)
 register("dsgpa-t-pb", DSGPA, "the paper's method: powered gradients, parameters that vary with k", **_T, **_PB)
 register("dsgpa-f-pb-exact", DSGPA, f"{_UNBIASED}; fixed parameters", **_F, **_EXACT)
 register("dsgpa-t-pb-exact", DSGPA, f"{_UNBIASED}; parameters that vary with k", **_T, **_EXACT)
+register(
+    "dsgpa-f-pb-exact-momentum",
+    DSGPA,
+    "the same with momentum before the power, which removes most of the bias of skewed noise; fixed parameters",
+    aliases=("pb-exact-m",),
+    **{**_F, **_EXACT, "beta": 3.0, "momentum": 0.1},
+)
 register(
     "dm-sgd",
     DMSGD,
@@ -170,6 +179,11 @@ register(
 )
 register(
     "d-sgt-2", DSGT2, "gradient tracking (DSGT); sends two vectors", aliases=("dsgt", "semi-atc-gt", "next", "sonata")
+)
+register(
+    "powered-tracking",
+    PoweredTracking,
+    "gradient tracking that moves by a power of the tracker; unbiased as dsgpa-f-pb-exact is; sends two vectors",
 )
 register("gt-hsgd", GTHSGD, "gradient tracking with variance reduction; two gradients per iteration, sends two vectors")
 register("gt-nsgdm", GTNSGDm, "normalized gradient tracking with momentum, for heavy-tailed noise; sends two vectors")
@@ -223,3 +237,17 @@ register("d-adam", DAdam, "Adam with local moments: mix, then descend", aliases=
 register(
     "clipped-d-sgd", ClippedDSGD, "D-SGD with clipped gradients, for heavy-tailed noise", aliases=("clipped-dsgd",)
 )
+
+_LOCAL = "local steps by communication_period"
+_COMPRESSED = "compressed differences, topk:0.1 unless compress is given"
+register("k-gt", KGT, f"K-GT: gradient tracking made for {_LOCAL}; sends two vectors", aliases=("kgt",))
+register("led", LED, f"local exact diffusion: D² made for {_LOCAL}, unbiased with them too")
+register(
+    "proxskip",
+    ProxSkip,
+    "local steps with a control variate, exchanges at random by communication_period = random:P",
+    aliases=("prox-skip",),
+)
+register("choco-sgd", ChocoSGD, f"CHOCO-SGD: D-SGD with {_COMPRESSED}", aliases=("choco",))
+register("beer", BEER, f"BEER: gradient tracking with {_COMPRESSED}; sends two vectors")
+register("motef", MoTEF, f"MoTEF: tracking of momentum with {_COMPRESSED}; sends two vectors")

@@ -16,8 +16,10 @@ from peerdescent.errors import InputError
 
 def reproduce(
     what: Annotated[
-        Literal["nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "communication"],
-        typer.Argument(help="Which experiment of the paper, or which of the three that it lacks."),
+        Literal[
+            "nn", "cnn", "gamma", "all", "speedup", "heterogeneous-data", "communication", "placement", "heavy-tails"
+        ],
+        typer.Argument(help="Which experiment of the paper, or which of those that it lacks."),
     ],
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, …")] = 3,
     reading: Annotated[
@@ -45,6 +47,10 @@ def reproduce(
 
     - `peerdescent reproduce communication` runs every method on graphs over time and with compressed messages, in
       minutes
+
+    - `peerdescent reproduce placement` places powers, clips, signs and norms before and after every method's correction
+
+    - `peerdescent reproduce heavy-tails` compares methods, tuned alike, under heavy-tailed and skewed gradient noise
 
     Stop it at any moment; the same command continues.
     """

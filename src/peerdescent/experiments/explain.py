@@ -29,7 +29,6 @@ from peerdescent.tracing.recording import gradients_wanted
 from peerdescent.training.clocked import forecast_of
 from peerdescent.training.memory import Estimate
 from peerdescent.training.plan import Plan
-from peerdescent.training.settings import Settings
 from peerdescent.training.train import plan_of
 
 DRAWN = 20
@@ -166,7 +165,8 @@ def explain_plan(plan: Plan, network: NetworkModel | None = None) -> Explanation
 
 def _not_judged(plan: Plan) -> list[str]:
     """What the run adds to the method, of which stability, its ranges and Theorem 1 know nothing."""
-    added = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added: dict[str, object] = {"weight decay": plan.settings.weight_decay, "clipping": plan.settings.clip_norm}
+    added["gradient noise"] = plan.settings.gradient_noise
     added["global averages"] = plan.settings.average_every
     names = [name for name, value in added.items() if value]
     return [f"stability and Theorem 1 are judged without {' and '.join(names)}"] if names else []
@@ -213,13 +213,9 @@ def traffic(plan: Plan) -> Traffic:
     """What an agent sends per iteration, on average."""
     period, degrees = plan.settings.communication_period, plan.graph.mean_degrees
     each = (float(d) * plan.vectors_sent * plan.vector_bytes for d in (degrees.min(), degrees.max()))
-    few, many = (sent / period if isinstance(period, int) else sent * _share(plan.settings) for sent in each)
+    share = plan.settings.periods.share(plan.settings.iterations)
+    few, many = (sent / period if isinstance(period, int) else sent * share for sent in each)
     return Traffic(plan.vectors_sent, plan.dimension, period, (few, many))
-
-
-def _share(settings: Settings) -> float:
-    """The share of the iterations that exchange messages."""
-    return settings.periods.rounds_before(settings.iterations) / max(1, settings.iterations)
 
 
 def theorem1(plan: Plan) -> Theorem1:

@@ -15,7 +15,6 @@ from peerdescent.theory.compression import bounds, flat_run
 from peerdescent.theory.recursion import Numbers
 from peerdescent.training.compression import consensus_step, slots_of
 from peerdescent.training.plan import Plan
-from peerdescent.training.settings import UNCOMPRESSED
 
 MEASURED_UP_TO = 200
 """Agents up to which a flat run takes less than seconds."""
@@ -56,7 +55,7 @@ def compression_facts(plan: Plan) -> CompressionFacts | None:
     'consensus with c < 0.0395 is proved (small gain; CHOCO: 0.0001704); larger c usually work too'
     """
     settings = plan.settings
-    if settings.compress == UNCOMPRESSED:
+    if not settings.compresses:
         return None
     Q, c = parse(settings.compress), consensus_step(plan.algorithm, plan.weights, settings)
     delta, measured = Q.delta(plan.dimension), ""
@@ -69,7 +68,7 @@ def compression_facts(plan: Plan) -> CompressionFacts | None:
         if (limit is None or c > limit) and plan.graph.n <= MEASURED_UP_TO and not settings.delay:
             measured = _measured(plan, Q, c)
     by_rule = settings.consensus_step is None
-    return CompressionFacts(settings.compress, c, by_rule, delta, Q.typical_delta(MANY), limit, text, measured)
+    return CompressionFacts(Q.text, c, by_rule, delta, Q.typical_delta(MANY), limit, text, measured)
 
 
 def _measured(plan: Plan, compressor: Compressor, c: float) -> str:

@@ -119,10 +119,13 @@ _SET_COMMENT = (
 
 
 _EXAMPLES: dict[str, Any] = {
+    "compress": "topk:0.1",
     "consensus_step": 0.3,
     "eval_every": 60,
     "per_agent": True,
     "powerball": 0.7,
+    "transform": "power:0.7@direction",
+    "gradient_noise": "student-t:1.5",
     "weight_decay": 0.0001,
     "decay": "decoupled",
     "clip_norm": 1.0,

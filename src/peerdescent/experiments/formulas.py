@@ -13,6 +13,7 @@ LETTERS = {
     "alpha": "α",
     "beta": "β",
     "eta": "η",
+    "eta_s": "η_s",
     "gamma": "γ",
     "tau": "τ",
     "theta": "θ",
@@ -36,6 +37,8 @@ def formula(node: Expression, known: Mapping[int, str] | None = None) -> str:
     >>> x, g, eta = Array("x"), Array(GRADIENT), Scalar("eta")
     >>> formula(x - eta * (g + Array("v")))
     'x − η(g + v)'
+    >>> formula(x - eta / Scalar("tau") * g)
+    'x − (η/τ)g'
     >>> formula(sum([g] * 20, x))
     'a function of g and x'
     """
@@ -70,7 +73,8 @@ def _rendered(node: Expression, known: Mapping[int, str]) -> Rendered:
             after = _within(right, PRODUCT if sign == "-" else SUM, known)
             return f"{first}{'−' if sign == '-' else '+'}{' ' * bool(first)}{after}", SUM
         case Binary("*", left, right):
-            first, after = _within(left, PRODUCT, known), _within(right, PRODUCT, known)
+            divided = isinstance(left, Binary) and left.operator == "/"
+            first, after = _within(left, ATOM if divided else PRODUCT, known), _within(right, PRODUCT, known)
             return f"{first}{'·' if WORD_LAST.search(first) or WORD_FIRST.match(after) else ''}{after}", PRODUCT
         case Binary(_, left, right):
             return f"{_within(left, PRODUCT, known)}/{_within(right, ATOM, known)}", PRODUCT

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from peerdescent import algorithms, graphs, problems
+from peerdescent import algorithms, graphs, problems, transforms
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
 from peerdescent.experiments.schema import PROBLEM, Experiment
@@ -14,6 +14,7 @@ from peerdescent.experiments.user_code import load_methods
 from peerdescent.graphs import AnyGraph
 from peerdescent.mixing.sequence_weights import make_weights
 from peerdescent.problems import Problem
+from peerdescent.training.compression import with_compressor
 from peerdescent.training.plan import Plan, plain
 from peerdescent.training.settings import Settings
 
@@ -57,6 +58,8 @@ def make_algorithm(experiment: Experiment, name: str) -> Algorithm:
     for key in (*(key for key in common if key not in anywhere), *(key for key in own if key not in known)):
         raise InputError(f"{name} has no hyperparameter {key!r}: it has {', '.join(known)}.")
     values = {key: value for key, value in common.items() if key in known}
+    if experiment.transform is not None:
+        own = {**own, "transform": transforms.parse(experiment.transform)}
     return algorithms.make(name, experiment.powerball, **{**values, **own})
 
 
@@ -72,9 +75,11 @@ def settings_only(experiment: Experiment) -> Settings:
 
 def describe(experiment: Experiment, *names: str) -> dict[str, Any]:
     """The experiment with every choice explicit, ready for TOML: the run of one method, or of several."""
+    made = {name: make_algorithm(experiment, name) for name in names}
     named = {"algorithm": names[0]} if len(names) == 1 else {"algorithms": list(names)}
-    values = {key: value for key, value in plain(experiment).items() if key not in ("algorithms", "set", "graph")}
-    own: dict[str, Any] = {name: make_algorithm(experiment, name).parameters() for name in names}
+    chosen = plain(with_compressor(experiment, *made.values()))
+    values = {key: value for key, value in chosen.items() if key not in ("algorithms", "set", "graph")}
+    own: dict[str, Any] = {name: method.parameters() for name, method in made.items()}
     own |= {PROBLEM: experiment.problem_options} if experiment.problem_options else {}
     return {**named, "graph": graphs.parse(experiment.graph).text, **values, "set": own}
 
@@ -87,6 +92,7 @@ def _plan(
     settings: Settings,
     make_problem: Callable[[], Problem],
 ) -> Plan:
+    settings = with_compressor(settings, method)
     weights = make_weights(graph, settings.laplacian, settings.mixing, method)
     size = functools.partial(problems.size, experiment.problem, graph.n, **experiment.problem_options)
     dimension = functools.partial(

@@ -39,6 +39,15 @@ class Experiment(Settings, frozen=True, kw_only=True):
     powerball: Annotated[
         float | None, about("Raise every gradient to this power, for any method.", "G", WHAT, ge=0, le=1)
     ] = None
+    transform: Annotated[
+        str | None,
+        about(
+            "Transform every gradient, power:G, sign or clip:LIMIT; with @direction after the correction, for methods "
+            "that have one.",
+            "KIND",
+            WHAT,
+        ),
+    ] = None
     set: Annotated[
         dict[str, Any],
         about("A hyperparameter (eta=.03), a schedule (eta=cosine:.1:3000, step:.1:.5:1000:2000, warmup:200:REST), one "

@@ -88,17 +88,17 @@ def make_update(
     """The fastest update that works here, or the requested one; its `description` says which.
 
     With `communication_period` = m, messages are sent only in iterations m−1, 2m−1, …; the others are local. It may
-    be a schedule of periods.
+    be a schedule of periods, or random.
     Arrays that are exchanged between processes move to the exchange's buffers: use the update's `state`.
     """
     if kernel not in KERNELS:
         raise InputError(f"kernel = {kernel!r}: expected one of {', '.join(KERNELS)}.")
-    gradient = torch.zeros_like(state["x"])
+    periods = Periods.parse(communication_period)
+    algorithm, gradient = algorithm.with_periods(periods), torch.zeros_like(state["x"])
     saved = {name: state.pop(name) for name in list(state) if is_message_memory(name)}
     exchanging = _make_one(algorithm, state, gradient, network, kernel, threads)
     if network.filters:
         _add_memory(exchanging, saved)
-    periods = Periods.parse(communication_period)
     if periods.always:
         return exchanging
     local_state = {name: rows for name, rows in exchanging.state.items() if not is_message_memory(name)}
@@ -204,6 +204,7 @@ class PeriodicUpdate:
 
     def set_hyperparameters(self, algorithm: Algorithm, k: int) -> None:
         """Set the hyperparameters of both."""
+        algorithm = algorithm.with_periods(self._periods)
         for update in (self._exchanging, self._local):
             update.algorithm = algorithm
         self._for(k).set_hyperparameters(algorithm, k)

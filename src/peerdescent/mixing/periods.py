@@ -11,7 +11,10 @@ from peerdescent._util.schema import LARGEST
 from peerdescent._util.validation import check_integer, described
 from peerdescent.errors import InputError
 
-EXPECTED = "expected a whole number, at least 1, or periods with the iterations they start at, such as 8,4@1000,1@3000"
+EXPECTED = (
+    "expected a whole number, at least 1; periods with the iterations they start at, such as 8,4@1000,1@3000; or "
+    "random:P, exchanges with a probability"
+)
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,10 @@ class Periods:
 
     @classmethod
     def parse(cls, value: object, name: str = "communication_period") -> Periods:
-        """A schedule from a whole number, a text such as "8,4@1000,1@3000", or itself.
+        """A schedule from a whole number, a text such as "8,4@1000,1@3000" or "random:0.2", or itself.
 
         Args:
-            value: the period, or PERIOD,PERIOD@ITERATION,…
+            value: the period, PERIOD,PERIOD@ITERATION,… or random:PROBABILITY
             name: what messages call it.
 
         >>> Periods.parse("8,4@1000,4@500")
@@ -84,7 +87,7 @@ class Periods:
         return ", ".join([often[0], *later])
 
     @property
-    def distinct(self) -> tuple[int, ...]:
+    def distinct(self) -> tuple[OnePeriod, ...]:
         """The periods that occur, each once, in the order in which they first do."""
         return tuple(dict.fromkeys(self.lengths))
 
@@ -109,6 +112,31 @@ class Periods:
         segments = zip(self.starts, ends, self.lengths, strict=True)
         return sum(max(0, min(k, end) - start) // m for start, end, m in segments)
 
+    def steps(self, k: int) -> int:
+        """The iterations from the last exchange before k to k, with k.
+
+        >>> [Periods.parse("3,2@4").steps(k) for k in range(8)]
+        [1, 2, 3, 1, 2, 3, 1, 2]
+        """
+        end = k
+        for start, m in reversed(list(zip(self.starts, self.lengths, strict=True))):
+            if start < end and end - start >= m:
+                return k - (start + (end - start) // m * m - 1)
+            end = min(start, end)
+        return k + 1
+
+    def expected_steps(self, k: int) -> float:
+        """The period in iteration k; the mean one where it is random."""
+        return float(self.lengths[bisect_right(self.starts, k) - 1])
+
+    def share(self, iterations: int) -> float:
+        """The share of the first iterations that exchange messages."""
+        return self.rounds_before(iterations) / max(1, iterations)
+
+    def seeded(self, seed: int) -> Periods:
+        """The same with the random numbers of a run, if it has any."""
+        return self
+
 
 def plain_period(value: object) -> int | str:
     """A schedule as files hold it: a number where the period never changes, else its text.
@@ -121,6 +149,10 @@ def plain_period(value: object) -> int | str:
 
 @functools.lru_cache(maxsize=64)
 def _read(text: str, name: str) -> Periods:
+    if text.strip().startswith("random:"):
+        from peerdescent.mixing.random_periods import read
+
+        return read(text.strip(), name)
     starts, lengths = list[int](), list[int]()
     for part in text.split(","):
         m, at, start = (piece.strip() for piece in part.partition("@"))
@@ -135,6 +167,9 @@ def _read(text: str, name: str) -> Periods:
             raise InputError(f"{name} = {described(text)}: iteration {after} does not come after {before}.")
     return Periods(tuple(starts), tuple(lengths))
 
+
+OnePeriod = int | Periods
+"""A period that stays the same: a number, or a random one."""
 
 Period = int | str | Periods
 """What is given for a schedule: a period, the text of a schedule, or the schedule itself."""

@@ -34,6 +34,7 @@ from peerdescent.optim.further_methods import (
     QGDSGDm,
 )
 from peerdescent.optim.gossip import Gossip
+from peerdescent.optim.local_and_compressed import BEER, KGT, LED, ChocoSGD, MoTEF, ProxSkip
 from peerdescent.optim.methods import (
     CSGD,
     D2,
@@ -47,6 +48,7 @@ from peerdescent.optim.methods import (
     GTHSGD,
     SGP,
     GTNSGDm,
+    PoweredTracking,
     PushDIGing,
     SClipEF,
 )
@@ -55,6 +57,7 @@ from peerdescent.optim.outer import Outer
 from peerdescent.optim.setup import Options
 
 __all__ = [
+    "BEER",
     "CSGD",
     "D2",
     "DASG",
@@ -67,18 +70,24 @@ __all__ = [
     "EDM",
     "EXTRA",
     "GTHSGD",
+    "KGT",
+    "LED",
     "NIDS",
     "SGP",
     "AugDGM",
+    "ChocoSGD",
     "ClippedDSGD",
     "DAdam",
     "Decentralized",
     "ExactDiffusion",
     "GTNSGDm",
     "Gossip",
+    "MoTEF",
     "MomentumTracking",
     "Options",
     "Outer",
+    "PoweredTracking",
+    "ProxSkip",
     "PushDIGing",
     "QGDSGDm",
     "SClipEF",

@@ -13,6 +13,7 @@ from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
 from peerdescent.kernels.update import make_update, synchronize_messages
 from peerdescent.mixing.network import MemoryNetwork
+from peerdescent.mixing.periods import Period
 from peerdescent.optim.precision import state_dtype
 from peerdescent.training.added_updates import gradient_rate
 
@@ -38,7 +39,7 @@ class Bucket:
         algorithm: Algorithm,
         network: MemoryNetwork,
         kernel: str = "auto",
-        communication_period: int | str = 1,
+        communication_period: Period = 1,
     ) -> None:
         self.names, self.parameters, self.k = list(parameters), list(parameters.values()), 0
         self._shapes = [p.shape for p in self.parameters]

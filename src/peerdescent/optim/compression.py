@@ -11,7 +11,7 @@ from peerdescent.mixing.network import MessageFilter
 from peerdescent.mixing.pair_rows import PairRows
 from peerdescent.mixing.sequence_weights import Weights
 from peerdescent.optim.peers import Peers
-from peerdescent.training.compression import Compressed, check_compression, compression_of, slots_of
+from peerdescent.training.compression import Compressed, check_compression, compression_of, slots_of, with_compressor
 from peerdescent.training.directed import check_directed
 from peerdescent.training.settings import Settings
 
@@ -25,7 +25,7 @@ def compression_from(algorithm: Algorithm, weights: Weights, options: Mapping[st
     Raises:
         InputError: they cannot be.
     """
-    asked = Settings(**{name: options[name] for name in OPTIONS if name in options})
+    asked = with_compressor(Settings(**{name: options[name] for name in OPTIONS if name in options}), algorithm)
     check_directed(weights.graph, asked)
     check_compression(algorithm, asked)
     return compression_of(algorithm, weights, asked)

@@ -53,7 +53,7 @@ class Gossip(CollectiveOptimizer):
     Args:
         inner: the optimizer of this agent, built on its model's parameters.
         graph: the communication graph, one agent per process: a Graph, a networkx graph or a text such as "ring:4".
-        every: H, the steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000".
+        every: H, the steps from one exchange to the next; or "8,4@1000,1@3000", or "random:P", a probability.
         order: "adapt-then-combine" or "combine-then-adapt".
         outer: the outer step, None for none.
         average_every: the steps from one global average to the next (see `average`), None for never.
@@ -62,7 +62,7 @@ class Gossip(CollectiveOptimizer):
         compress: "topk:SHARE", "randk:SHARE", "qsgd:BITS", "sign" or "bf16": send compressed changes of copies, which
             are part of the state; save it before `wait`.
         consensus_step: c, which multiplies I−W; by a rule unless given, 1 without compression.
-        seed: decides the random numbers of compressors.
+        seed: decides the random numbers of compressors and of exchanges.
         start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0.
         process_group: the processes of torch.distributed that are the agents, by rank; all by default.
         mesh: a DeviceMesh of one dimension in their place.
@@ -103,7 +103,7 @@ class Gossip(CollectiveOptimizer):
         }
         given: Options = {"mixing": mixing, "start": start, **messages}  # type: ignore[typeddict-item]
         check_options(given)
-        self.inner, self._periods, self.order = _checked(inner), Periods.parse(every, "every"), order
+        self.inner, self._periods, self.order = _checked(inner), Periods.parse(every, "every").seeded(seed), order
         self.outer, self.average_every, self.steps = outer, average_every, 0
         if not isinstance(order, str) or order not in ORDERS:
             raise InputError(f"order = {described(order)}: expected one of {', '.join(ORDERS)}.")

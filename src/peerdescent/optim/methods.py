@@ -13,7 +13,11 @@ from peerdescent.schedules import Rate
 
 
 class DSGPA(Decentralized):
-    """`algorithms.DSGPA`: the paper's primal-dual method; gamma < 1 is its powerball; power_on="direction" is exact."""
+    """`algorithms.DSGPA`: the paper's primal-dual method; gamma < 1 is its powerball.
+
+    With power_on="direction" the power is unbiased on heterogeneous data without noise and under symmetric noise;
+    momentum < 1, which averages under the power, removes most of the bias of skewed noise.
+    """
 
     def __init__(
         self,
@@ -26,9 +30,10 @@ class DSGPA(Decentralized):
         epsilon: float = 0.0,
         power_on: Any = "gradient",
         dual: Any = "gauss-seidel",
+        momentum: float = 1.0,
         **options: Unpack[Options],
     ) -> None:
-        method = algorithms.DSGPA(lr, alpha, beta, gamma, epsilon, power_on, dual)
+        method = algorithms.DSGPA(lr, alpha, beta, gamma, epsilon, power_on, dual, momentum)
         super().__init__(params, graph, method, **options)
 
 
@@ -99,6 +104,15 @@ class DSGT2(Decentralized):
 
     def __init__(self, params: Parameters, graph: object, lr: Rate = 0.01, **options: Unpack[Options]) -> None:
         super().__init__(params, graph, algorithms.DSGT2(eta=lr), **options)
+
+
+class PoweredTracking(Decentralized):
+    """`algorithms.PoweredTracking`: gradient tracking that moves by a power of the tracker."""
+
+    def __init__(
+        self, params: Parameters, graph: object, lr: Rate = 0.01, gamma: float = 0.7, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(params, graph, algorithms.PoweredTracking(eta=lr, gamma=gamma), **options)
 
 
 class CSGD(Decentralized):

@@ -91,8 +91,9 @@ class Decentralized(CollectiveOptimizer):
         message_dtype = options.get("message_dtype", "same")
         if self._peers is not None:
             self._peers.prepare_device(one.device)
-        kernel, period = options.get("kernel", "auto"), options.get("communication_period", 1)
-        rounds_before = Periods.parse(period).rounds_before
+        kernel = options.get("kernel", "auto")
+        periods = Periods.parse(options.get("communication_period", 1)).seeded(options.get("seed", 0))
+        rounds_before = periods.rounds_before
         filters, pairs = on_processes(self._compression, weights, rounds_before, self._peers)
         network = make_network(
             weights,
@@ -106,7 +107,7 @@ class Decentralized(CollectiveOptimizer):
             consensus_step=self._compression.step,
             pairs=pairs,
         )
-        return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, period)
+        return Bucket(parameters, self._variant(self.param_groups[number]), network, kernel, periods)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As in torch, but only during construction: other agents would not know of a later group."""

@@ -25,13 +25,14 @@ class Options(TypedDict, total=False):
     """The options of every optimizer, besides its method's hyperparameters.
 
     laplacian, mixing: the kinds of L and W, as in experiments, or the matrices ("metropolis").
-    communication_period: steps from one exchange to the next, or a schedule such as "8,4@1000,1@3000" (1).
+    communication_period: steps from one exchange to the next, a schedule such as "8,4@1000,1@3000", or
+        "random:P", with probability P (1).
     average_every: steps from one global average to the next, by an all_reduce: all agents take their mean (never).
     message_dtype: "same", or "bf16" for half the bytes ("same").
     compress: "topk:SHARE", "randk:SHARE", "qsgd:BITS", "sign" or "bf16": send compressed changes of public copies,
-        which are part of the state; save it before `wait` ("none").
+        which are part of the state; save it before `wait` ("none", or what the method has).
     consensus_step: c, which multiplies L and I−W (1, or less if messages are compressed).
-    seed: decides the random numbers of compressors, as in experiments (0).
+    seed: decides the random numbers of compressors and of exchanges, as in experiments (0).
     start: "independent" keeps each agent's parameters, "shared" broadcasts those of rank 0, frozen ones too
         ("independent").
     process_group: the processes of torch.distributed that are the agents, by rank (all).
@@ -47,7 +48,7 @@ class Options(TypedDict, total=False):
     communication_period: int | str
     average_every: int | None
     message_dtype: str
-    compress: str
+    compress: str | None
     consensus_step: float | None
     seed: int
     start: str

@@ -31,6 +31,8 @@ SHARED = (
     "mixing",
     "communication_period",
     "powerball",
+    "transform",
+    "gradient_noise",
     "replacement",
     "dtype",
 )

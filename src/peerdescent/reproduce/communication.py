@@ -42,7 +42,13 @@ SHOWN = {"d-sgt-1": "d-sgt-1", "DSGPA": "dsgpa-f", "PB-exact 0.7": "dsgpa-f-pb-e
 """The methods whose consensus step is varied."""
 DIVERGED = 1e3
 """A relative error above this counts as divergence."""
-BASE: Mapping[str, Any] = {"problem": "quadratic", "batch_size": 0, "dtype": "float64", "per_agent": False}
+BASE: Mapping[str, Any] = {
+    "problem": "quadratic",
+    "batch_size": 0,
+    "dtype": "float64",
+    "per_agent": False,
+    "compress": "none",
+}
 
 
 @dataclass(frozen=True)

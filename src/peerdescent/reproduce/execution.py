@@ -12,8 +12,18 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from peerdescent._util import extras
 from peerdescent.data.fetch import fetch
 from peerdescent.experiments import pool
-from peerdescent.reproduce import communication, communication_report, heterogeneous, speedup, speedup_report
+from peerdescent.reproduce import (
+    communication,
+    communication_report,
+    heavy_tails_run,
+    heterogeneous,
+    placement,
+    placement_report,
+    speedup,
+    speedup_report,
+)
 from peerdescent.reproduce.claims import ADDITIONAL_CLAIMS
+from peerdescent.reproduce.measured import Measured
 from peerdescent.reproduce.report import accuracy_table, write_report
 from peerdescent.reproduce.results import LineResult, collect
 from peerdescent.reproduce.studies import STUDIES, Part, Study, heterogeneous_studies, parts, read_study
@@ -25,6 +35,11 @@ def execute(what: str, seeds: int, reading: str, budget: float, out: Path, jobs:
     shortened = f" --budget {budget}" * (budget != 1)
     if what == "communication":
         return _communication(budget, out / what, jobs, console, f"peerdescent reproduce {what}{shortened}")
+    if what == "placement":
+        return _placement(budget, out / what, console, f"peerdescent reproduce {what}{shortened}")
+    if what == "heavy-tails":
+        command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
+        return heavy_tails_run.run(seeds, budget, out / what, jobs, console, _bar(console), command)
     if what in ADDITIONAL_CLAIMS:
         command = f"peerdescent reproduce {what} --seeds {seeds}{shortened}"
         make = {"speedup": _speedup, "heterogeneous-data": _heterogeneous}[what]
@@ -62,6 +77,12 @@ def _communication(budget: float, out: Path, jobs: int, console: Console, comman
     return communication_report.write_report(found, out, command, shortened=budget != 1)
 
 
+def _placement(budget: float, out: Path, console: Console, command: str) -> Path:
+    found = placement.cells(Measured(out), budget, _bar(console))
+    console.print(placement_report.table(found).to_rich())
+    return placement_report.write_report(found, out, command, shortened=budget != 1)
+
+
 def _speedup(seeds: int, budget: float, out: Path, jobs: int, console: Console, command: str) -> Path:
     keys = speedup.read()
     todo = speedup.parts(keys, seeds, budget)
@@ -91,11 +112,7 @@ def _run(
     done: Callable[[Part, Path], bool] | None = None,
 ) -> None:
     """One line of progress per study."""
-    bar = Progress(
-        TextColumn("{task.description:<8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(compact=True), console=console, disable=console.quiet,
-    )  # fmt: skip
-    lock = threading.Lock()
+    bar, lock = _bar(console), threading.Lock()
     with bar:
         names = list(dict.fromkeys(part.study for part in todo))
         tasks = {
@@ -111,3 +128,10 @@ def _run(
                 bar.update(tasks[part.study], completed=total, state=f"{part.line.label}, seed {part.seed}")
 
         pool.execute(todo, out, jobs, report, work, done)
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(compact=True), console=console, disable=console.quiet,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 IGNORED = ("iterations", "patience", "monitor", "eval_every", "per_agent", "title", "load", "threads", "out", "name")
 """Keys that do not decide the trajectory: how long it is followed, what is recorded of it, names, threads."""
 
-NEWER = {"running_statistics": '"average"', "final_average": "false"}
+NEWER = {"running_statistics": '"average"', "final_average": "false", "momentum": "1.0"}
 """Keys that earlier versions did not have, with how those ran: such a value leaves fingerprints as they were."""
 
 

@@ -8,7 +8,7 @@ from peerdescent.theory.compression import choco_step, flat_run, small_gain_step
 from peerdescent.theory.contraction import Contraction, contraction, lossy_contraction
 from peerdescent.theory.delays import largest_delay
 from peerdescent.theory.exact import ExactBound, exact_bound, exact_failing, exact_parameters
-from peerdescent.theory.fixed_points import fixed_point
+from peerdescent.theory.fixed_points import Bias, fixed_point, heterogeneity_bias
 from peerdescent.theory.invariants import Invariants, invariants
 from peerdescent.theory.local import FixedPoint, inspect_fixed_point
 from peerdescent.theory.powerball import corrected_lemma1_bound
@@ -20,6 +20,7 @@ from peerdescent.theory.theorem1 import theorem1_failing, theorem1_parameters, t
 from peerdescent.theory.verdict import Stability
 
 __all__ = [
+    "Bias",
     "Contraction",
     "ExactBound",
     "FixedPoint",
@@ -33,6 +34,7 @@ __all__ = [
     "exact_parameters",
     "fixed_point",
     "flat_run",
+    "heterogeneity_bias",
     "inspect_fixed_point",
     "invariants",
     "judge_rounds",

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from peerdescent._util.validation import check_integer, check_number
-from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms import Algorithm, ChocoSGD
 from peerdescent.algorithms.gradient_tracking import DSGT1, DSGT2
 from peerdescent.algorithms.sgd import DSGD1
 from peerdescent.expressions import Clamp, Mixed, Power
@@ -84,7 +84,7 @@ def bounds(algorithm: Algorithm, delta: float, weights: Rounds) -> tuple[float |
     ends = weights.spectrum
     rho, gap = max(0.0, min(2.0, 1 - ends.lambda_min)), min(1.0, max(0.0, ends.gap))
     small, choco = small_gain_step(delta, rho), choco_step(delta, gap, rho)
-    if isinstance(algorithm, DSGD1):
+    if isinstance(algorithm, (DSGD1, ChocoSGD)):
         proved = f"consensus with c {'≤' if small == 1 else '<'} {small:.4g} is proved"
         return small, f"{proved} (small gain; CHOCO: {choco:.4g}); larger c usually work too"
     if isinstance(algorithm, (DSGT1, DSGT2)):

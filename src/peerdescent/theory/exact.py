@@ -125,6 +125,7 @@ def exact_form_failing(algorithm: Algorithm) -> list[str]:
         "η, α and β are not constant": _constant(algorithm),
         f"γ = {algorithm.gamma:g} is not above 0": algorithm.gamma > 0,
         "the gradient is transformed before the power": type(algorithm.transform) is Transform,
+        f"there is momentum (θ = {algorithm.momentum:g})": algorithm.momentum == 1,
     }
     failing = [text for text, holds in conditions.items() if not holds]
     h = algorithm.nominal()
@@ -165,8 +166,8 @@ def exact_parameters(
     α = 1/(2ηρ) and β² = αℓ with the dual first (jacobi: α = μ/(4ηρℓ)) satisfy Theorem A for every η > 0, and the bound
     on the distance is then a constant times η^(1/(1−γ)), which gives η. The bound is pessimistic, by a factor of a
     thousand and more; with `guaranteed=False` η comes from the size at which the method oscillates by the slope
-    heuristic, A√p/μ with A = (ηℓ·5/6)^(1/(1−γ)) (jacobi: (ηℓ/(2−μ/(4ℓ)))^(1/(1−γ))). γ = 1 has no floor and gets
-    η = 1/K, the largest step of the theorem.
+    heuristic, A√p/μ with A = (ηℓ·5/6)^(1/(1−γ)) (jacobi: (ηℓ/2)^(1/(1−γ))). γ = 1 has no floor and gets η = 1/K, the
+    largest step of the theorem.
 
     Args:
         graph: the communication graph: a Graph, a networkx graph or a text such as "ring:10".
@@ -199,23 +200,55 @@ def exact_parameters(
     ends = spectrum(network.laplacian(laplacian), network.mixing())
 
     def method(eta: float) -> DSGPA:
-        values: dict[str, Any] = _matched(eta, mu, ell, ends.rho, dual)
+        values: dict[str, Any] = exact_matched(eta, mu, ell, ends.rho, dual)
         return DSGPA(**values, gamma=gamma, power_on="direction", dual=dual)
 
-    own = _matched(1.0, mu, ell, ends.rho, dual)
-    longest = 1 / _k(1.0, own["alpha"], own["beta"], mu, ell, ends.rho, dual)  # K is the same for every η
+    longest = _longest(mu, ell, ends.rho, dual)
     if gamma == 1:
         eta = longest
     elif guaranteed:
         there = exact_bound(method(longest), mu, ell, ends.rho, ends.rho2, network.n, p).distance
         eta = longest * (floor / there) ** (1 - gamma)
     else:
-        steepest = 1.2 if dual == "gauss-seidel" else 2 - mu / (4 * ell)
+        steepest = 1.2 if dual == "gauss-seidel" else 2.0
         eta = steepest / ell * (floor * mu / math.sqrt(p)) ** (1 - gamma)
-    return _matched(eta, mu, ell, ends.rho, dual)
+    return exact_matched(eta, mu, ell, ends.rho, dual)
 
 
-def _matched(eta: float, mu: float, ell: float, rho: float, dual: str) -> dict[str, float]:
-    """The parameters that satisfy the conditions of Theorem A with equality."""
+def exact_step(
+    mu: float, ell: float, rho: float, gamma: float, size: float, iterations: int, dual: str = "gauss-seidel"
+) -> float:
+    """A step η for a run of so many iterations, with the α and β of `exact_parameters`.
+
+    Where the agents agree, an entry of w follows w′ = −hσ(w) and is zero after the time |w|^(1−γ)/(h(1−γ)). η makes
+    this half of the run for the smallest curvature: a larger step raises the floor, a smaller one ends on the way. It
+    is at most 1/ℓ, so that the floor is below 1; γ = 1 gets η = 1/K.
+
+    Args:
+        mu: the smallest curvature of any agent's costs, above 0.
+        ell: the largest curvature of any agent's costs.
+        rho: the largest eigenvalue of L.
+        gamma: the power.
+        size: the largest entry of the agents' gradients at the start.
+        iterations: the length of the run.
+        dual: "gauss-seidel" or "jacobi".
+
+    >>> exact_step(0.5, 1.0, 1.2, gamma=0.5, size=1.0, iterations=1000)
+    0.008
+    """
+    if gamma == 1:
+        return _longest(mu, ell, rho, dual)
+    wanted = 2 * size ** (1 - gamma) / (mu * (1 - gamma) * iterations)
+    return min(wanted, 1 / ell) if wanted > 0 else 1 / ell
+
+
+def _longest(mu: float, ell: float, rho: float, dual: str) -> float:
+    """1/K, which is the same for every η with the α and β that belong to it."""
+    own = exact_matched(1.0, mu, ell, rho, dual)
+    return 1 / _k(1.0, own["alpha"], own["beta"], mu, ell, rho, dual)
+
+
+def exact_matched(eta: float, mu: float, ell: float, rho: float, dual: str) -> dict[str, float]:
+    """η and the α and β that satisfy the conditions of Theorem A with equality."""
     alpha = 1 / (2 * eta * rho) if dual == "gauss-seidel" else mu / (4 * eta * rho * ell)
     return {"eta": eta, "alpha": alpha, "beta": math.sqrt(alpha * ell)}

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from peerdescent.algorithms import Algorithm
+from peerdescent.algorithms import Algorithm, GTNSGDm
 from peerdescent.algorithms.state import initial_state
 from peerdescent.errors import InputError
 from peerdescent.expressions import Mixed
 from peerdescent.mixing.weights import MixingWeights
+from peerdescent.theory.balance import derivatives, infinitely_steep
 from peerdescent.theory.evaluation import evaluate
-from peerdescent.theory.fixed_points import FixedPointProblem
+from peerdescent.theory.fixed_points import FixedPointProblem, without_transforms
 from peerdescent.theory.recursion import Equation, Numbers
 
 if TYPE_CHECKING:
@@ -66,18 +67,21 @@ def inspect_fixed_point(
 
 
 def _radius(algorithm: Algorithm, asked: FixedPointProblem, x: Numbers, laplacian: str, mixing: str) -> float:
-    equation, graph = Equation(algorithm), asked.graph
+    if isinstance(algorithm, GTNSGDm):
+        return math.inf  # it normalizes a tracker that is zero
+    equation, graph = Equation(without_transforms(algorithm)), asked.graph
     n, p = asked.c.shape
     moving = equation.moving
     size = len(equation.names) * n * p
     if size > LARGEST:
         raise InputError(f"the derivative of a step with {size:,} numbers is not formed: at most {LARGEST:,}.")
     gradients = np.einsum("npq,nq->np", asked.A, x - asked.c)
-    if asked.gamma < 1 and not gradients.all():
+    of_zero = algorithm.transform.before if algorithm.common_start else algorithm.transform.after
+    if infinitely_steep(asked.transform, gradients) or infinitely_steep(of_zero, np.zeros((n, p))):
         return math.inf
-    if equation.powers and (equation.power_on_direction or algorithm.common_start):
+    if equation.power_on_direction:
         return math.inf  # the power of zero has an infinite slope
-    slopes = asked.gamma * np.abs(gradients) ** (asked.gamma - 1)
+    slopes = derivatives(asked.transform, gradients)
     jacobian = _jacobian(equation, MixingWeights.build(graph, laplacian, mixing, algorithm), asked.A, slopes)
     kept = [state * n * p + entry for state in moving for entry in range(n * p)]
     jacobian = jacobian[np.ix_(kept, kept)]
@@ -98,8 +102,9 @@ def _conserved(algorithm: Algorithm, moving: list[int]) -> int:
 
 
 def _jacobian(equation: Equation, weights: MixingWeights, A: Numbers, slopes: Numbers) -> Numbers:
-    """The derivative of the step, with σ' = `slopes` in front of each agent's gradient."""
-    n, p = slopes.shape
+    """The derivative of the step, with σ' = `slopes`, n×p×p, in front of each agent's gradient."""
+    n, p, _ = slopes.shape
+    curvatures = slopes @ A
     names = equation.names
     size = len(names) * n * p
     units = np.eye(size).reshape(len(names), n, p, size)
@@ -113,7 +118,7 @@ def _jacobian(equation: Equation, weights: MixingWeights, A: Numbers, slopes: Nu
     _, new = evaluate(
         equation.exchanging,
         {**dict(zip(names, units, strict=True)), **equation.numbers()},
-        gradient=lambda point: slopes[:, :, None] * np.einsum("ipq,iqk->ipk", A, point),
+        gradient=lambda point: np.einsum("ipq,iqk->ipk", curvatures, point),
         mix=mix,
         powered=lambda _, value: value,
     )

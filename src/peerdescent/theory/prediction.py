@@ -20,6 +20,7 @@ from peerdescent.theory.ranges import TRIAL_ROUNDS, nearest_stable, scale_of, st
 from peerdescent.theory.recursion import Equation
 from peerdescent.theory.sequences import judge_rounds
 from peerdescent.theory.stability import stability, stable_up_to
+from peerdescent.transforms import Transform
 
 FLAT_COSTS = " (flat costs)"
 """What every condition on the graph alone is about: the curvature of the costs is not known."""
@@ -58,7 +59,7 @@ class Prediction:
         """One line for the user, with a remedy if there is one."""
         if self.stable is None:
             return f"{name}: {self.reason}"
-        circling = f"entries of βv + g keep circling at about {self.chatter:.2g}" if self.chatter else ""
+        circling = f"entries under the power keep circling at about {self.chatter:.2g}" if self.chatter else ""
         drift = "; where the costs are flat, the mean may drift" if self.drifts else ""
         if self.settles:
             slow = round(self.tenfold_iterations or 0)
@@ -210,17 +211,21 @@ def condition(
     """On which graphs the method is stable with its values, and where this graph lies."""
     if algorithm.common_start or weights.graph.n == 1:
         return "nobody can disagree"
+    equation, ends = Equation(algorithm), weights.spectrum
+    if up_to == 0 and _momentum_too_slow(algorithm):
+        return f"unstable for small eigenvalues of L: {_momentum_too_slow(algorithm)}; here ρ₂(L) = {ends.rho2:.4g}"
     if up_to == 0:
         return f"unstable on every connected graph for flat costs{_dual_too_strong(algorithm)}"
-    equation, ends = Equation(algorithm), weights.spectrum
     if up_to == math.inf or (equation.matrix == "I−W" and up_to > 2 - 1e-6):  # I−W has no eigenvalue of 2 or more
         return f"stable on every connected graph{FLAT_COSTS}"
     if equation.matrix == "I−W":
         return f"stable if and only if λmin(W) > {1 - up_to:.4g}; here λmin(W) = {ends.lambda_min:.4g}{FLAT_COSTS}"
     if isinstance(algorithm, DSGPA) and equation.power_on_direction:
-        below = stable_up_to(varied(algorithm, gamma=1.0), 0.0, communication_period, delay)
-        where = f"below {below:.4g}" if below else f"on no connected graph{_dual_too_strong(algorithm)}"
-        return f"bounded if and only if ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
+        below = stable_up_to(varied(algorithm, gamma=1.0, transform=Transform()), 0.0, communication_period, delay)
+        slow = _momentum_too_slow(algorithm)
+        nowhere = f"not for small eigenvalues ({slow})" if slow else "on no connected graph"
+        where = f"below {below:.4g}" if below else f"{nowhere}{_dual_too_strong(algorithm)}"
+        return f"disagreement bounded for ρ(L) < {up_to:.4g}, settles {where}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
     return f"stable if and only if ρ(L) < {up_to:.4g}; here ρ(L) = {ends.rho:.4g}{FLAT_COSTS}"
 
 
@@ -230,6 +235,20 @@ def _dual_too_strong(algorithm: Algorithm) -> str:
         h = algorithm.nominal()
         return f": ηβ² = {h['eta'] * h['beta'] ** 2:.4g} ≥ α = {h['alpha']:.4g}"
     return ""
+
+
+def _momentum_too_slow(algorithm: Algorithm) -> str:
+    """Why momentum before the power makes long paths unstable for flat costs: it delays the dual; empty if not.
+
+    For λ → 0 the slow modes are z ≈ 1 ± iηβ√λ, and a delay of (1−θ)/θ iterations turns their damping ηαλ into
+    ηαλ − (ηβ)²λ(1−θ)/θ; in the jacobi order the dual is one iteration older.
+    """
+    if not isinstance(algorithm, DSGPA) or algorithm.momentum == 1 or algorithm.power_on == "gradient":
+        return ""
+    h, theta = algorithm.nominal(), algorithm.momentum
+    late = (1 - theta if algorithm.dual == "gauss-seidel" else 1.0) * h["eta"] * h["beta"] ** 2
+    name = "ηβ²(1−θ)" if algorithm.dual == "gauss-seidel" else "ηβ²"
+    return f"{name} = {late:.4g} ≥ θα = {theta * h['alpha']:.4g}" if late >= theta * h["alpha"] else ""
 
 
 def _suggestion(algorithm: Algorithm, cures: dict[str, float], settles: Callable[[Algorithm], bool]) -> str:

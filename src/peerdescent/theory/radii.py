@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peerdescent.mixing.periods import OnePeriod, Periods
+from peerdescent.mixing.random_periods import RandomPeriods
+from peerdescent.theory.random_periods import second_moment
 from peerdescent.theory.recursion import Equation, Numbers
 
 ROUNDING = 1e-9
@@ -36,13 +40,15 @@ class Radii(ABC):
     Args:
         equation: the method's recorded step.
         curvature: h.
-        communication_period: iterations from one exchange to the next.
+        communication_period: iterations from one exchange to the next; growth is in the mean square if it is random.
         delay: rounds by which messages are late.
     """
 
-    def __init__(self, equation: Equation, curvature: float, communication_period: int, delay: int = 0) -> None:
-        self.equation, self.curvature = equation, curvature
+    def __init__(self, equation: Equation, curvature: float, communication_period: OnePeriod, delay: int = 0) -> None:
+        self.equation, self.curvature = equation.for_period(communication_period), curvature
         self.communication_period, self.delay = communication_period, delay
+        self._root = _root(communication_period)
+        """The power of the growth per iteration that the matrices of a round have."""
         self.far = 0.0 if equation.powers else 1.0
         """The slope of the powers, if there are any, far from the solution."""
 
@@ -60,20 +66,28 @@ class Radii(ABC):
 
     def means(self, slopes: Numbers) -> Numbers:
         """The radii of the agents' mean on the states that it can reach; conserved quantities stay zero there."""
-        basis = self._reachable()
-        periods = basis.T @ self._period(np.zeros_like(slopes), np.zeros_like(slopes), slopes) @ basis
-        return np.asarray(np.abs(_eigvals(periods)).max(axis=1) ** (1 / self.communication_period), dtype=np.float64)
+        basis, nothing = self._reachable(), np.zeros_like(slopes)
+        rounds = self._round(nothing, nothing, slopes, lambda matrices: basis.T @ matrices @ basis)
+        return np.asarray(np.abs(_eigvals(rounds)).max(axis=1) ** (1 / self._root), dtype=np.float64)
 
-    def _period(self, laplacian: Numbers, disagreement: Numbers, slopes: Numbers) -> Numbers:
-        period, delay = self.communication_period, self.delay
-        return self.equation.period(laplacian, disagreement, self.curvature, slopes, period, delay)
+    def _round(
+        self, laplacian: Numbers, disagreement: Numbers, slopes: Numbers, reduce: Callable[[Numbers], Numbers]
+    ) -> Numbers:
+        """The matrices from one exchange to the next, on the states that `reduce` leaves; of squares if random."""
+        period, delay, curvature = self.communication_period, self.delay, self.curvature
+        if isinstance(period, RandomPeriods):
+            both = (self.equation.step(laplacian, disagreement, slopes, None, local, delay) for local in (False, True))
+            exchanging, local = (reduce(step.closed(curvature)) for step in both)
+            return second_moment(exchanging, local, period.probability)
+        assert isinstance(period, int)
+        return reduce(self.equation.period(laplacian, disagreement, curvature, slopes, period, delay))
 
     def _reachable(self) -> Numbers:
         """A basis of the states that the mean can reach from its initial state, by steps and by gradients."""
         memory = self.equation.algorithm.memory().values()
         start = np.zeros(self.equation.arrays(self.delay))
         start[: len(self.equation.names)] = [1.0, *(0.0 if kind == "zero" else 1.0 for kind in memory)]
-        kinds = {False, self.communication_period > 1}
+        kinds = {False, self.communication_period != 1}
         steps = [self.equation.step(0.0, 0.0, local=local, delay=self.delay) for local in kinds]
         moves = [step.closed(self.curvature)[0] for step in steps]
         basis = _span(np.hstack([start[:, None], *(step.gradient[0] for step in steps)]))
@@ -86,7 +100,7 @@ class ModeRadii(Radii):
     """The radii in the modes of one symmetric matrix, which do not affect each other."""
 
     def __init__(
-        self, equation: Equation, modes: Modes, curvature: float, communication_period: int, delay: int = 0
+        self, equation: Equation, modes: Modes, curvature: float, communication_period: OnePeriod, delay: int = 0
     ) -> None:
         super().__init__(equation, curvature, communication_period, delay)
         self.modes = modes
@@ -97,10 +111,15 @@ class ModeRadii(Radii):
         if not shape[1]:
             return np.zeros(shape)
         lam, mu = (np.tile(values, len(slopes)) for values in self.modes.pairs())
-        periods = self._period(lam, mu, np.repeat(slopes, shape[1]))
         moving = self.equation.deciding(self.delay)
-        sizes = largest(_eigvals(periods[:, moving][:, :, moving]), neutral)
-        return np.asarray(sizes.reshape(shape) ** (1 / self.communication_period), dtype=np.float64)
+        rounds = self._round(lam, mu, np.repeat(slopes, shape[1]), lambda matrices: matrices[:, moving][:, :, moving])
+        return np.asarray(largest(_eigvals(rounds), neutral).reshape(shape) ** (1 / self._root), dtype=np.float64)
+
+
+def _root(period: OnePeriod) -> float:
+    """The iterations of a round; twice its mean ones if it is random, where matrices are those of squares."""
+    steps = Periods.parse(period).expected_steps(0)
+    return 2 * steps if isinstance(period, RandomPeriods) else steps
 
 
 def largest(eigenvalues: NDArray[Any], neutral: bool) -> Numbers:

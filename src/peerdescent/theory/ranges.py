@@ -10,7 +10,7 @@ import numpy as np
 from peerdescent import schedules
 from peerdescent.algorithms import Algorithm, varied
 from peerdescent.errors import InputError
-from peerdescent.mixing.periods import Period, Periods
+from peerdescent.mixing.periods import OnePeriod, Period, Periods
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.weights import MATCHED, MixingWeights
 from peerdescent.theory.agents import KnownRounds, as_rounds
@@ -117,7 +117,7 @@ def _trials(
     return {name: (own, trial(name, own)) for name, own in values.items() if own > 0}
 
 
-def _in_modes(found: Modes, periods: tuple[int, ...], delay: int) -> Settles:
+def _in_modes(found: Modes, periods: tuple[OnePeriod, ...], delay: int) -> Settles:
     def settles(changed: Algorithm, scale: float) -> bool:
         tried = Modes(found.matrix, scale * found.values)
         return all(judge(changed, tried, communication_period=m, delay=delay).settles for m in periods)
@@ -125,7 +125,7 @@ def _in_modes(found: Modes, periods: tuple[int, ...], delay: int) -> Settles:
     return settles
 
 
-def _on_rounds(algorithm: Algorithm, weights: Rounds, periods: tuple[int, ...], delay: int) -> Settles:
+def _on_rounds(algorithm: Algorithm, weights: Rounds, periods: tuple[OnePeriod, ...], delay: int) -> Settles:
     """The same for all agents at once, for small networks: dozens of values are tried."""
     rounds = as_rounds(weights)
     numbers = Equation(algorithm).arrays(delay) * rounds.n

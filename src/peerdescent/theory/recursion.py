@@ -6,6 +6,7 @@ I−W a number μ, and the step a matrix, derived from the same recorded equatio
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerdescent._util.validation import check_integer, check_number
-from peerdescent.algorithms import Algorithm, as_algorithm
+from peerdescent.algorithms import KGT, Algorithm, as_algorithm
 from peerdescent.algorithms.state import memory_of
 from peerdescent.errors import InputError
 from peerdescent.expressions import Clamp, Expression, Mixed, Power, walk
+from peerdescent.mixing.periods import OnePeriod, Periods
 from peerdescent.theory.evaluation import evaluate
 from peerdescent.tracing.recording import RecordingError, record
 
@@ -97,6 +99,17 @@ class Equation:
         """The arrays that are sent to neighbours, each once."""
         self.kinds = {node.kind for node in mixed}
         """The matrices that the step uses."""
+
+    def for_period(self, period: OnePeriod) -> Equation:
+        """The equation of the method as it runs with this communication period."""
+        known = self.algorithm.with_periods(Periods.parse(period))
+        if known is self.algorithm:
+            return self
+        if isinstance(known, KGT) and not isinstance(period, int):
+            raise InputError("theory knows K-GT with fixed periods only: its step depends on the length of each round.")
+        other = copy.copy(self)  # the same records, with other numbers
+        other.algorithm = known
+        return other
 
     @cached_property
     def separates(self) -> bool:

@@ -8,6 +8,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from peerdescent._util.validation import check_integer, check_number
 from peerdescent.algorithms import Algorithm
 from peerdescent.errors import InputError
+from peerdescent.mixing.periods import OnePeriod, Periods
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.theory.agents import AgentsStep, as_rounds, disagreement_matrix, exchanges
 from peerdescent.theory.growth import ROUNDS, Growth, growth
@@ -29,7 +30,7 @@ def judge_rounds(
     algorithm: Algorithm,
     weights: Rounds,
     curvature: float = 0.0,
-    communication_period: int = 1,
+    communication_period: OnePeriod = 1,
     delay: int = 0,
     sample: int = ROUNDS,
 ) -> Stability:
@@ -50,6 +51,8 @@ def judge_rounds(
         sample: the rounds that an estimate uses.
     """
     check_number("curvature", curvature)
+    if isinstance(communication_period, Periods):
+        raise InputError("no prediction: theory knows random exchanges only on one graph, whose messages all arrive.")
     check_integer("communication_period", communication_period, 1)
     check_integer("delay", delay, 0)
     check_integer("sample", sample, 100)
@@ -79,6 +82,8 @@ class _RoundsRadii(Radii):
         self, equation: Equation, rounds: Rounds, curvature: float, communication_period: int, delay: int, count: int
     ) -> None:
         super().__init__(equation, curvature, communication_period, delay)
+        self.every = communication_period
+        """Iterations of a round."""
         self.n = 1 if equation.algorithm.common_start else rounds.n
         """The number of agents that can disagree."""
         self.exchanges = exchanges(rounds, count) if self.n > 1 else []
@@ -110,7 +115,7 @@ class PeriodRadii(_RoundsRadii):
         step = self.step(slope)
         if len(self.equation.deciding(self.delay)) * (self.n - 1) > EXACT_UP_TO:
             return self._iterated(step, neutral)
-        matrix = disagreement_matrix(step, self.exchanges, self.n, self.communication_period)
+        matrix = disagreement_matrix(step, self.exchanges, self.n, self.every)
         if not np.isfinite(matrix).all():
             return np.inf
         return float(largest(np.linalg.eigvals(matrix), neutral))
@@ -123,7 +128,7 @@ class PeriodRadii(_RoundsRadii):
         def one_period(vector: Numbers) -> Numbers:
             state = np.zeros((size, self.n, 1))
             state[moving] = vector.reshape(shape)
-            after = step.run(state - state.mean(axis=1, keepdims=True), self.exchanges, self.communication_period)
+            after = step.run(state - state.mean(axis=1, keepdims=True), self.exchanges, self.every)
             return np.asarray((after - after.mean(axis=1, keepdims=True))[moving].ravel(), dtype=np.float64)
 
         total = len(moving) * self.n
@@ -138,7 +143,7 @@ class PeriodRadii(_RoundsRadii):
             except ArpackError:  # clustered or defective eigenvalues
                 pass
         many = self.exchanges * PERIODS
-        factor = growth(step, many, self.n, self.communication_period, only_x=neutral).factor
+        factor = growth(step, many, self.n, self.every, only_x=neutral).factor
         return float(factor**self.iterations)
 
     def describe(self, radii: Numbers) -> tuple[float, float, str]:
@@ -178,7 +183,7 @@ class SampledRadii(_RoundsRadii):
         key = (slope, neutral)
         if key not in self._known:
             with np.errstate(over="ignore", invalid="ignore"):
-                step, period = self.step(slope), self.communication_period
+                step, period = self.step(slope), self.every
                 self._known[key] = growth(step, self.exchanges, self.n, period, only_x=neutral)
         return self._known[key]
 

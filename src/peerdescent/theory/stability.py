@@ -16,7 +16,7 @@ from peerdescent.algorithms.base import as_algorithm
 from peerdescent.errors import InputError
 from peerdescent.expressions import Power
 from peerdescent.graphs import as_graph
-from peerdescent.mixing.periods import Period, Periods
+from peerdescent.mixing.periods import OnePeriod, Period, Periods
 from peerdescent.mixing.rounds import Rounds
 from peerdescent.mixing.sequence_weights import Weights, make_weights
 from peerdescent.mixing.weights import MixingWeights
@@ -48,7 +48,7 @@ def stability(
 
     With a power γ < 1, sign or clip: far from the solution σ is flat, |σ(a)| ≪ |a|, so the rest of the step decides
     boundedness: for a power on the gradient, the recursion with h = 0; for one on the direction of DSGPA,
-    |1 − ηαλ|, whatever β is; with h = 0 nothing holds the mean there, and it may drift away (`drifts`), while
+    |1 − ηαλ|, whatever β and θ are; with h = 0 nothing holds the mean there, and it may drift away (`drifts`), while
     disagreement and βv stay bounded. "Unstable" means unbounded from starting points that are far enough away. Near
     the solution the slope of σ is infinite, so the method does not converge exactly: entries under the power keep
     about the size `chatter` = s^(−1/(1−γ)), where s is the largest slope at which the linear recursion is stable.
@@ -66,7 +66,8 @@ def stability(
         mixing: kind of W, or the matrix.
         curvature: h, the same for all agents.
         communication_period: iterations from one exchange to the next, or a schedule, which is judged by its worst
-            period: even a short segment that grows can overflow.
+            period: even a short segment that grows can overflow. Random exchanges (random:P) are judged by the growth
+            of the mean square, exactly.
         weights: L and W of this graph and method, if they are built already, or those of every round.
         delay: rounds by which messages are late.
 
@@ -91,7 +92,7 @@ def stability(
     return replace(verdict, chatter=_chatter(algorithm, found, curvature, m, delay)) if verdict.stable else verdict
 
 
-def _worst(verdicts: dict[int, Stability]) -> tuple[int, Stability]:
+def _worst(verdicts: dict[OnePeriod, Stability]) -> tuple[OnePeriod, Stability]:
     """The communication period with the worst verdict, and that verdict."""
     m = max(verdicts, key=lambda m: (not verdicts[m].stable, not verdicts[m].settles, verdicts[m].shrinkage))
     reason = f"{verdicts[m].reason} with communication period {m}" if len(verdicts) > 1 else verdicts[m].reason
@@ -126,7 +127,7 @@ def modes(
 
 
 def judge(
-    algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communication_period: int = 1, delay: int = 0
+    algorithm: Algorithm, modes: Modes, curvature: float = 0.0, communication_period: OnePeriod = 1, delay: int = 0
 ) -> Stability:
     """The verdict for given modes, without `chatter`."""
     found = ModeRadii(Equation(algorithm), modes, curvature, communication_period, delay)
@@ -136,7 +137,8 @@ def judge(
         radius, value = float(radii[worst]), float(modes.values[worst])
         ends = {float(modes.values.max()): "the largest", float(modes.values.min()): "the smallest"}
         place = f"{ends.get(value, 'an inner')} eigenvalue of {modes.matrix}"
-        return radius, value, f"{place}, {value:.4g}, has spectral radius {radius:.6g}"
+        what = "has spectral radius" if isinstance(communication_period, int) else "grows in the mean square by"
+        return radius, value, f"{place}, {value:.4g}, {what} {radius:.6g}"
 
     return decide(found, describe)
 
@@ -161,7 +163,7 @@ def stable_up_to(
     return min(_stable_up_to(equation, curvature, m, delay) for m in Periods.parse(communication_period).distinct)
 
 
-def _stable_up_to(equation: Equation, curvature: float, communication_period: int, delay: int) -> float:
+def _stable_up_to(equation: Equation, curvature: float, communication_period: OnePeriod, delay: int) -> float:
     """The same for one period."""
 
     def radii(values: ArrayLike) -> ModeRadii:
@@ -181,7 +183,7 @@ def _stable_up_to(equation: Equation, curvature: float, communication_period: in
 
 
 def _chatter(
-    algorithm: Algorithm, modes: Modes, curvature: float, communication_period: int, delay: int
+    algorithm: Algorithm, modes: Modes, curvature: float, communication_period: OnePeriod, delay: int
 ) -> float | None:
     """s^(−1/(1−γ)) with s the largest slope at which the linear recursion is stable; None if no power matters."""
     equation = Equation(algorithm)

@@ -108,5 +108,6 @@ def theorem1_failing(algorithm: Algorithm, rho: float, rho2: float, n: int, iter
         f"γ = {algorithm.gamma:g} is not in [1/2, 1]": 0.5 <= algorithm.gamma <= 1,
         f"parameters vary (ε = {algorithm.epsilon:g})": algorithm.epsilon == 0,
         "the dual order is not the printed one (jacobi)": algorithm.dual == "jacobi",
+        f"there is momentum (θ = {algorithm.momentum:g})": algorithm.momentum == 1,
     }
     return [failing for failing, holds in conditions.items() if not holds]

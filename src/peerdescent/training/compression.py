@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -23,6 +24,8 @@ from peerdescent.mixing.sequence_weights import SAMPLED_ROUNDS, Weights
 from peerdescent.mixing.weights import MixingWeights
 from peerdescent.theory.recursion import Equation
 from peerdescent.training.settings import UNCOMPRESSED, Settings
+
+S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,25 @@ class Compressed:
         return (PairCompression(self.compressor, self.seed, rows, rounds, rounds_before),), rows
 
 
+def with_compressor(settings: S, *algorithms: Algorithm) -> S:
+    """The settings with the compressor of the methods where none is given; unchanged if they have different ones.
+
+    >>> from peerdescent.algorithms import make
+    >>> with_compressor(Settings(), make("choco-sgd")).compress, with_compressor(Settings(), make("d2")).compress
+    ('topk:0.1', 'none')
+    >>> with_compressor(Settings(compress="none"), make("choco-sgd")).compress
+    'none'
+    """
+    own = {algorithm.compressor for algorithm in algorithms}
+    if settings.compress is not None or len(own) != 1:
+        return settings
+    try:
+        return settings.replace(compress=own.pop())
+    except InputError as error:
+        name, default = type(algorithms[0]).__name__, algorithms[0].compressor
+        raise InputError(f"{name} has compress = {default!r} unless it is given: {error}") from None
+
+
 def slots_of(graph: AnyGraph, settings: Settings, agents: Sequence[int] | None = None) -> Slots | None:
     """Where copies of pairs are kept; None if every neighbour gets every message, so that one public copy is enough.
 
@@ -89,7 +111,7 @@ def check_compression(algorithm: Algorithm, settings: Settings) -> None:
     Raises:
         InputError: with the reason.
     """
-    if settings.compress != UNCOMPRESSED and algorithm.not_compressible:
+    if settings.compresses and algorithm.not_compressible:
         raise InputError(
             f"compress = {settings.compress!r} does not suit {type(algorithm).__name__}: {algorithm.not_compressible}; "
             "use gradient tracking (d-sgt-1) or DSGPA instead."
@@ -104,7 +126,7 @@ def message_bytes(settings: Settings, dimension: int) -> int:
     """
     exact = torch.float64 if settings.dtype == "float64" else torch.float32
     dtype = torch.bfloat16 if settings.message_dtype == "bf16" else exact
-    return parse(settings.compress).row_bytes(dimension, dtype)
+    return parse(settings.compress or UNCOMPRESSED).row_bytes(dimension, dtype)
 
 
 def copies_kept(graph: AnyGraph, settings: Settings) -> int:
@@ -114,7 +136,7 @@ def copies_kept(graph: AnyGraph, settings: Settings) -> int:
     >>> [copies_kept(graph(text), Settings(compress="sign")) for text in ("ring:8", "onepeer-exp:8")]
     [1, 6]
     """
-    if settings.compress == UNCOMPRESSED:
+    if not settings.compresses:
         return 0
     slots = slots_of(graph, settings)
     if slots is None:
@@ -125,7 +147,7 @@ def copies_kept(graph: AnyGraph, settings: Settings) -> int:
 def compression_of(algorithm: Algorithm, weights: Weights, settings: Settings) -> Compressed:
     """How the messages of a run are compressed."""
     c = consensus_step(algorithm, weights, settings)
-    if settings.compress == UNCOMPRESSED:
+    if not settings.compresses:
         return Compressed(None, settings.seed, c)
     chosen = settings.consensus_step is None and c != 1
     notes = (f"consensus_step = {c:g}, by rule for {settings.compress} on this graph; theory gives no exact limit.",)
@@ -144,7 +166,7 @@ def consensus_step(algorithm: Algorithm, weights: Weights, settings: Settings) -
     """
     if settings.consensus_step is not None:
         return settings.consensus_step
-    if settings.compress == UNCOMPRESSED:
+    if not settings.compresses:
         return 1.0
     return default_consensus_step(parse(settings.compress), strength(algorithm, weights))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peerdescent.errors import InputError
 from peerdescent.graphs import AnyGraph, DirectedGraph
-from peerdescent.training.settings import UNCOMPRESSED, Settings
+from peerdescent.training.settings import Settings
 
 
 def check_directed(graph: AnyGraph, settings: Settings) -> None:
@@ -20,7 +20,7 @@ messages that all arrive, in time and as they were sent; leave it out, or use an
     if not isinstance(graph, DirectedGraph):
         return
     changed = {
-        "compress": settings.compress != UNCOMPRESSED,
+        "compress": settings.compresses,
         "consensus_step": settings.consensus_step not in (None, 1.0),
         "message_dtype": settings.message_dtype != "same",
         "drop": settings.drop is not None,

@@ -106,7 +106,7 @@ class Run:
         """What the forward passes of the agents hosted here change, one row per agent, live; most models have none."""
         if settings.recalibrates:
             self.problem.recalibrated(x[0], settings.seed)  # refuses a problem that cannot
-        self.oracle = processed(oracle, settings)
+        self.oracle = processed(oracle, settings, [self.problem.number(agent) for agent in block])
         own = {name: array[block.start : block.stop] for name, array in state.items()}
         if group.size > 1:  # not views of all agents' rows
             own = {name: array.clone() for name, array in own.items()}

@@ -24,12 +24,18 @@ from peerdescent.problems.scores import Metrics
 from peerdescent.theory.agents import ScaledRounds
 from peerdescent.theory.prediction import Prediction, clearly_settles, predict
 from peerdescent.tracing.recording import gradients_wanted, vectors_sent
-from peerdescent.training.compression import check_compression, consensus_step, copies_kept, message_bytes
+from peerdescent.training.compression import (
+    check_compression,
+    consensus_step,
+    copies_kept,
+    message_bytes,
+    with_compressor,
+)
 from peerdescent.training.directed import check_directed
 from peerdescent.training.finite import check_finite_data, check_finite_points
 from peerdescent.training.impaired import impair
 from peerdescent.training.memory import Estimate, check_memory, estimate
-from peerdescent.training.settings import Settings
+from peerdescent.training.settings import UNCOMPRESSED, Settings
 
 MADE_IN_PYTHON = "made_in_python"
 """The key that lists what only Python can make again."""
@@ -106,6 +112,7 @@ class Plan:
             - 1
             + (self.settings.ema is not None)
             + (self.settings.decay == "decoupled")
+            + 5 * (self.settings.gradient_noise is not None)  # drawn, stacked and converted
             + self.settings.delay * self.vectors_sent,
             self.vectors_sent * (1 + copies_kept(self.graph, self.settings)),
             8 if self.settings.dtype == "float64" else 4,
@@ -182,6 +189,7 @@ def make_plan(
     algorithm_name: str = "",
 ) -> Plan:
     """A plan from objects; names are given where the objects were made from them."""
+    settings = with_compressor(settings, algorithm)
     made: dict[str, Any] = describe(algorithm, algorithm_name)
     python = made.pop(MADE_IN_PYTHON, [])
     make = partial(_given, problem) if isinstance(problem, Problem) else problem
@@ -223,7 +231,7 @@ def _given(problem: Problem) -> Problem:
 
 def with_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded description, with defaults for settings that are newer than it."""
-    return {**plain(Settings()), **description}
+    return {**plain(Settings(compress=UNCOMPRESSED)), **description}
 
 
 def plain(settings: Settings) -> dict[str, Any]:

@@ -67,6 +67,14 @@ class Settings(Schema, frozen=True, kw_only=True):
         Literal["coupled", "decoupled"] | None,
         about("λx joins the gradient (coupled, unless given), or ηλx is subtracted after the step.", panel=RUN),
     ] = None
+    gradient_noise: Annotated[
+        str | None,
+        about(
+            "Add noise of mean 0 to every gradient: gaussian, student-t:NU, exponential or pareto:A; :SCALE scales it.",
+            "KIND",
+            RUN,
+        ),
+    ] = None
     clip_norm: Annotated[
         float | None, about("Scale every agent's gradient to at most this norm.", "C", RUN, gt=0, le=LARGEST)
     ] = None
@@ -99,7 +107,8 @@ class Settings(Schema, frozen=True, kw_only=True):
     communication_period: Annotated[
         int | str,
         about(
-            "Exchange messages in every M-th iteration only; 8,4@1000,1@3000 changes M at those iterations.",
+            "Exchange messages in every M-th iteration only; 8,4@1000,1@3000 changes M at those iterations; random:P "
+            "exchanges with probability P.",
             "M",
             NETWORK,
             parse=plain_period,
@@ -138,13 +147,14 @@ class Settings(Schema, frozen=True, kw_only=True):
         float, about("σ of Gaussian noise on every entry of every message.", "S", NETWORK, ge=0, le=MOST_NOISE)
     ] = 0.0
     compress: Annotated[
-        str,
+        str | None,
         about(
-            "Send compressed changes of public copies: topk:SHARE, randk:SHARE, qsgd:BITS, sign, bf16; or none.",
+            "Send compressed changes of public copies: topk:SHARE, randk:SHARE, qsgd:BITS, sign, bf16; or none, as "
+            "most methods do unless it is given.",
             "KIND",
             NETWORK,
         ),
-    ] = "none"
+    ] = None
     consensus_step: Annotated[
         float | None,
         about("c: multiplies L and I−W; 1, or less if compressed, unless given.", "C", NETWORK, gt=0, le=1),
@@ -177,8 +187,12 @@ class Settings(Schema, frozen=True, kw_only=True):
         for name, other in {"decay": "weight_decay", "monitor": "patience"}.items():
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise InputError(f"{name} = {getattr(self, name)!r} has no effect without {other}: give both.")
-        if self.compress != UNCOMPRESSED:
+        if self.compresses:
             self._check_compression()
+        if self.gradient_noise is not None:
+            from peerdescent.training.gradient_noise import GradientNoise  # it loads NumPy and torch
+
+            GradientNoise.parse(self.gradient_noise)
 
     def _check_compression(self) -> None:
         from peerdescent.mixing.compressors import parse
@@ -213,6 +227,11 @@ class Settings(Schema, frozen=True, kw_only=True):
                 parse_inactive(self.inactive)
 
     @property
+    def compresses(self) -> bool:
+        """Whether messages are compressed; not known to be where that is left to the method."""
+        return self.compress not in (None, UNCOMPRESSED)
+
+    @property
     def impaired(self) -> bool:
         """Whether anything goes wrong on the network."""
         return self.drop is not None or self.inactive is not None or self.delay > 0 or self.message_noise > 0
@@ -225,7 +244,7 @@ class Settings(Schema, frozen=True, kw_only=True):
     @property
     def periods(self) -> Periods:
         """The iterations that exchange messages."""
-        return Periods.parse(self.communication_period)
+        return Periods.parse(self.communication_period).seeded(self.seed)
 
     def evaluates_agents(self, agents: int) -> bool:
         """Whether each of so many agents is evaluated: that takes as long as evaluating their mean, for each one."""

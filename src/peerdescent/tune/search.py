@@ -2,8 +2,9 @@
 
 The first round spreads points evenly over a wide box around a method's own values, which are one of the points. In
 each later round, half of the points are the best of the round before, and the rest are new points in a smaller box
-around the best one. The last round runs all iterations, since the best step size depends on the length of the run.
-All functions are pure: they map earlier results to the next points.
+around the best one. Where a theorem recommends values for runs of a round's length, they are one of the new points. The
+last round runs all iterations, since the best step size depends on the length of the run. All functions are pure: they
+map earlier results to the next points.
 """
 
 from __future__ import annotations
@@ -92,7 +93,15 @@ class Proposal:
     rejected: Sequence[Point]
 
 
-def propose(space: Space, before: Sequence[Scored], this: Round, stable: Stable, seed: int, purpose: str) -> Proposal:
+def propose(
+    space: Space,
+    before: Sequence[Scored],
+    this: Round,
+    stable: Stable,
+    seed: int,
+    purpose: str,
+    recommended: Point | None = None,
+) -> Proposal:
     """Return the points of a round, given the scores of the round before (none before the first).
 
     >>> from peerdescent.algorithms import DSGD1
@@ -105,7 +114,8 @@ def propose(space: Space, before: Sequence[Scored], this: Round, stable: Stable,
     ranked = [one.point for one in sorted(before, key=lambda one: one.score) if math.isfinite(one.score)]
     points: list[Point] = []
     rejected: list[Point] = []
-    for point in ranked[: math.ceil(this.trials / 2)] if ranked else [space.own]:
+    kept = ranked[: math.ceil(this.trials / 2)] if ranked else [space.own]
+    for point in [*kept, *([recommended] if recommended and recommended not in kept else [])][: this.trials]:
         (points if stable(point) else rejected).append(point)
     centre = ranked[0] if ranked else space.own
     for cube in _cube(len(space.dimensions), seed, purpose, this.number):

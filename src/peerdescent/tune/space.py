@@ -22,6 +22,10 @@ DECAY = "decay"
 DIGITS = 4
 """Values are rounded to this many digits, so that printed values are the values that ran."""
 GAMMAS, EPSILONS, MOST_MOMENTUM = (0.3, 1.0), (0.0, 0.5), 0.999
+FIELDS = ("gamma", "epsilon", "weight_decay", "momentum")
+"""The tuned parameters that are plain numbers, unless a method has them as rates."""
+THETAS = (0.001, 1.0)
+"""The weight of the newest direction in an average; 1 averages nothing."""
 Numbers = NDArray[np.float64]
 Point = Mapping[str, float]
 """A value for every dimension of a space, by name."""
@@ -54,7 +58,7 @@ class Dimension:
         if self.scale != "linear":
             coordinate = math.exp(coordinate) if self.scale == "log" else 1 - math.exp(-coordinate)
         low, high = self.limits
-        return _rounded(min(max(coordinate, low), high))
+        return rounded(min(max(coordinate, low), high))
 
     @property
     def width(self) -> float:
@@ -101,6 +105,8 @@ class Space:
             found.append(Dimension("gamma", method.gamma, "linear", GAMMAS))  # type: ignore[attr-defined]
         if getattr(method, "epsilon", 0.0) > 0:
             found.append(Dimension("epsilon", method.epsilon, "linear", EPSILONS))  # type: ignore[attr-defined]
+        if "momentum" not in method.rates and getattr(method, "momentum", 1.0) < 1:
+            found.append(Dimension("momentum", method.momentum, limits=THETAS))  # type: ignore[attr-defined]
         if getattr(method, "weight_decay", 0.0) > 0:
             found.append(Dimension("weight_decay", method.weight_decay))  # type: ignore[attr-defined]
         if not found:
@@ -123,7 +129,7 @@ class Space:
             point[d.name] = d.value(low + float(u) * (high - low))
         for name in self.method.times_eta:
             if name in point and "eta" in point:
-                point[name] = _rounded(point[name] * centre["eta"] / point["eta"])
+                point[name] = rounded(point[name] * centre["eta"] / point["eta"])
         return point
 
     def at(self, point: Point) -> Algorithm:
@@ -138,7 +144,7 @@ class Space:
         values: dict[str, Any] = {
             rate: _changed(getattr(self.method, rate), point.get(rate), decay) for rate in self.method.rates
         }
-        values.update({name: point[name] for name in ("gamma", "epsilon", "weight_decay") if name in point})
+        values.update({name: point[name] for name in FIELDS if name in point and name not in self.method.rates})
         return varied(self.method, **values)
 
     def options(self, point: Point) -> dict[str, Any]:
@@ -172,8 +178,13 @@ def _changed(rate: Rate, base: float | None, decay: float) -> Rate:
 
 
 def _times(value: float, factor: float) -> float:
-    return value if factor == 1 else _rounded(value * factor)
+    return value if factor == 1 else rounded(value * factor)
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """The value with a few digits.
+
+    >>> rounded(1 / 3)
+    0.3333
+    """
     return float(f"{value:.{DIGITS}g}")

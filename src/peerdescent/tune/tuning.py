@@ -23,6 +23,7 @@ from peerdescent.runs.contents import ENVIRONMENT, TUNING, is_leftover, prepare_
 from peerdescent.runs.folder import write_environment
 from peerdescent.tracing.recording import gradients_wanted
 from peerdescent.training.loop import Run
+from peerdescent.tune.recommended import recommended
 from peerdescent.tune.results import Cost, Ends, Tuned, Tuning, read_cost, read_ends
 from peerdescent.tune.search import Budget, Proposal, Round, Scored, best, propose
 from peerdescent.tune.space import Point, Space
@@ -92,6 +93,7 @@ class _Search:
         self.graph = graphs.parse(experiment.graph)
         self.spaces = {name: Space.of(name, make_algorithm(experiment, name)) for name in experiment.algorithms}
         self.found: dict[str, list[Scored]] = {name: [] for name in self.spaces}
+        self.recommended = recommended(experiment, self.spaces)
         self.costs = {name: Cost() for name in self.spaces}
         self.rejected = dict.fromkeys(self.spaces, 0)
         self.lines: list[dict[str, Any]] = []
@@ -103,7 +105,15 @@ class _Search:
         """Run one round of every method."""
         seed = self.experiment.seed
         proposals = {
-            name: propose(space, self.found[name], this, stability_test(space, self.experiment), seed, f"tune {name}")
+            name: propose(
+                space,
+                self.found[name],
+                this,
+                stability_test(space, self.experiment),
+                seed,
+                f"tune {name}",
+                self.recommended[name](this.iterations),
+            )
             for name, space in self.spaces.items()
         }
         trials = {name: self._trials(name, proposal, this) for name, proposal in proposals.items()}
