@@ -18,7 +18,7 @@ from peerdescent.league.standings import (
     refused,
     standing,
 )
-from peerdescent.league.tasks import BATCH, DATA, League, Task
+from peerdescent.league.tasks import BATCH, DATA, SETTINGS, League, Task
 from peerdescent.report.formatting import ABSENT, human_bytes, human_seconds, with_spread
 from peerdescent.report.page import Section
 from peerdescent.report.tables import Table
@@ -276,6 +276,7 @@ def _sampled(league: League) -> str:
 
 
 def _about_methods(found: Standings) -> Iterator[str]:
+    yield from _own_settings(found.league)
     if found.references:
         yield f"Centralized, and therefore a reference that is not ranked: {', '.join(found.references)}."
     for name in found.unranked:
@@ -304,6 +305,14 @@ def _about_methods(found: Standings) -> Iterator[str]:
     lost = [f"{result.method} on {result.task}" for result in every if result.diverged]
     if lost:
         yield f"Diverged, and therefore last: {'; '.join(lost)}."
+
+
+def _own_settings(league: League) -> Iterator[str]:
+    """The settings of methods that are made for them."""
+    texts = {name: [f"{key} = {value}" for key, value in SETTINGS.get(name, {}).items()] for name in league.methods}
+    for text in dict.fromkeys(text for each in texts.values() for text in each):
+        names = [name for name, each in texts.items() if text in each]
+        yield f"With {text}, which they are made for: {', '.join(names)}."
 
 
 def _settings(found: Standings) -> dict[str, str]:

@@ -32,6 +32,15 @@ DATA: Mapping[str, Mapping[str, Any]] = {
 """Data set → the problem on it."""
 PARTITIONS = ("iid", "dirichlet:0.1")
 GRAPHS = ("ring:16", "onepeer-exp:16")
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "k-gt": {"communication_period": 4},
+    "led": {"communication_period": 4},
+    "proxskip": {"communication_period": "random:0.25"},
+    "choco-sgd": {"compress": "topk:0.1"},
+    "beer": {"compress": "topk:0.1"},
+    "motef": {"compress": "topk:0.1"},
+}
+"""Methods that are made for local steps or compressed messages → the settings that they run with."""
 BATCH = 16
 EVALUATIONS = 16
 """Evaluations of a measured run; between them the loss is interpolated."""
@@ -190,6 +199,7 @@ class League:
     def _experiment(self, task: Task, method: str) -> Experiment:
         keys = {
             **DATA[task.data],
+            **SETTINGS.get(method, {}),
             "algorithm": method,
             "partition": task.partition,
             "graph": task.graph,
