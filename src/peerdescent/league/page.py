@@ -126,7 +126,7 @@ def verdict(one: Standing) -> str:
     else:
         text = f"At equal {equal} {first} is first under every seed, with mean rank {rank:.1f}."
     alike = [one.methods[i] for i in one.not_told_apart if i != one.order[0]]
-    test = f"Wilcoxon's test over the {len(one.tasks)} tasks, corrected after Holm,"
+    test = f"Wilcoxon's test over {len(one.tasks)} task{'s' * (len(one.tasks) > 1)}, corrected after Holm,"
     if 2.0 ** (1 - len(one.tasks)) * (len(one.methods) - 1) > LEVEL:
         text += f" {test} cannot tell so many methods apart on so few tasks."
     elif alike:
