@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test e2e browser network bench results lint format clean help
+.PHONY: run test e2e browser network bench results league lint format clean help
 
 help: ## List the targets.
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -54,6 +54,13 @@ results: $(READY) ## Reproduce the paper and the two studies it lacks (about two
 		cp runs/reproduce-code/$$part/figures/*.png docs/results/$$part/figures/ && \
 		cp runs/reproduce-code/$$part/tables/*.csv docs/results/$$part/tables/ || exit 1; \
 	done
+
+league: $(READY) ## Tune and rank every method on twelve tasks (up to three hours on 2 cores); updates docs/results/league.
+	$(BIN)/peerdescent league --out runs/league
+	mkdir -p docs/results/league/figures docs/results/league/tables
+	cp runs/league/README.md docs/results/league/
+	cp runs/league/figures/*.png docs/results/league/figures/
+	cp runs/league/tables/*.csv docs/results/league/tables/
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -16,7 +16,20 @@ from typer.core import TyperGroup
 from peerdescent._util.signals import terminable
 from peerdescent._util.validation import shortened
 from peerdescent._version import __version__
-from peerdescent.cli import cards, clock, data, explain, export, initialize, listing, report, reproduce, run, tune
+from peerdescent.cli import (
+    cards,
+    clock,
+    data,
+    explain,
+    export,
+    initialize,
+    league,
+    listing,
+    report,
+    reproduce,
+    run,
+    tune,
+)
 from peerdescent.errors import InputError, PeerdescentError, StoppedError
 
 
@@ -67,6 +80,7 @@ app.command("list")(listing.list_)
 app.command()(cards.card)
 app.command()(initialize.init)
 app.command()(reproduce.reproduce)
+app.command()(league.league)
 app.add_typer(data.app, name="data")
 OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
 """What torch says of the CPU and of other devices."""

@@ -27,7 +27,7 @@ from peerdescent.runs.lock import FolderLock
 from peerdescent.training.callbacks import Callback
 from peerdescent.training.early_stopping import STOPPED_EARLY
 from peerdescent.training.loop import Run
-from peerdescent.training.plan import with_defaults
+from peerdescent.training.plan import Plan, with_defaults
 
 _messages: Queue[tuple[int, int]] | None = None
 
@@ -142,6 +142,11 @@ def _run(part: P, out: Path, work: Work[P], progress: Callable[[int], None]) -> 
 
 def _train(part: Part, folder: Path, progress: Callable[[int], None]) -> None:
     (plan,) = resolve(part.experiment)
+    train(plan, folder, progress)
+
+
+def train(plan: Plan, folder: Path, progress: Callable[[int], None]) -> None:
+    """Run a plan to its end, or go on with it; its records stay, its checkpoints do not."""
     plan.check_memory()
     run_one(plan, folder, RunOptions(resume=True), [Report(progress)])
     with contextlib.suppress(InputError), FolderLock(folder):  # another process may already have gone on with it

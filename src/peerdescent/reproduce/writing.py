@@ -31,8 +31,16 @@ class Chapter:
     """Figures that are written but not shown in the Markdown."""
 
 
-def write(out: Path, title: str, command: str, rule: str, claims: Sequence[Claim], chapters: Sequence[Chapter]) -> Path:
-    """All files below `out`; returns the page's path."""
+def write(
+    out: Path,
+    title: str,
+    command: str,
+    rule: str,
+    claims: Sequence[Claim],
+    chapters: Sequence[Chapter],
+    facts: Mapping[str, str] | None = None,
+) -> Path:
+    """All files below `out`; returns the page's path. `facts` are shown with the environment."""
     from peerdescent.report import drawing
 
     for chapter in chapters:
@@ -41,14 +49,15 @@ def write(out: Path, title: str, command: str, rule: str, claims: Sequence[Claim
         for stem, table in chapter.tables.items():
             table.write(out / "tables" / stem)
     judged = Table("Claims", ("claim", "how it is tested", "verdict", "evidence"), [_cells(c) for c in claims])
-    judged.write(out / "tables" / "claims")
-    known = {key: str(value) for key, value in environment().items() if key != "command"}
+    known = {**(facts or {}), **{key: str(value) for key, value in environment().items() if key != "command"}}
     page.write(Page(title, command, claims, [c.section for c in chapters], known, [rule]), out / "report.html")
-    parts = [f"# {title}", f"Made by `{command}`. {rule}", "## Claims", judged.to_markdown()]
+    parts = [f"# {title}", f"Made by `{command}`. {rule}", *(["## Claims", judged.to_markdown()] if claims else [])]
     parts += [part for chapter in chapters for part in _markdown_parts(chapter)]
     machine = "\n".join(f"- {key}: {value}" for key, value in known.items())
     write_atomically(out / "README.md", ("\n\n".join([*parts, "## Environment", machine]) + "\n").encode())
-    write_atomically(out / CLAIMS_FILE, json.dumps([asdict(claim) for claim in claims], indent=1).encode())
+    if claims:
+        judged.write(out / "tables" / "claims")
+        write_atomically(out / CLAIMS_FILE, json.dumps([asdict(claim) for claim in claims], indent=1).encode())
     return out / "report.html"
 
 

@@ -109,7 +109,7 @@ class _Search:
                 space,
                 self.found[name],
                 this,
-                self._stable(space),
+                stability_test(space, self.experiment),
                 seed,
                 f"tune {name}",
                 self.recommended[name](this.iterations),
@@ -148,17 +148,6 @@ class _Search:
         tried = sum(line["method"] == name and line["stable"] for line in self.lines)
         spent = (tried, self.rejected[name], self.costs[name])
         return Tuned(name, space.options(space.own), self._ends(own), values, ends, *spent)
-
-    def _stable(self, space: Space) -> Callable[[Point], bool]:
-        kinds, period = (self.experiment.laplacian, self.experiment.mixing), self.experiment.communication_period
-
-        def stable(point: Point) -> bool:
-            try:
-                return theory.stability(space.at(point), self.graph, *kinds, communication_period=period).stable
-            except InputError:  # theory cannot treat the method, so a trial must decide
-                return True
-
-        return stable
 
     def _trials(self, name: str, proposal: Proposal, this: Round) -> list[list[Trial]]:
         """Return one run per tuning seed for each point of a round."""
@@ -202,6 +191,26 @@ class _Search:
     def _record(self, name: str, this: Round, parameters: Mapping[str, Any], stable: bool, **more: Any) -> None:
         line = {"method": name, "round": this.number, "iterations": this.iterations, "parameters": parameters}
         self.lines.append(jsonable({**line, "stable": stable, **more}))
+
+
+def stability_test(space: Space, experiment: Experiment) -> Callable[[Point], bool]:
+    """Whether a point of a method's space is stable on the graph of an experiment.
+
+    >>> from peerdescent.algorithms import DSGT1
+    >>> test = stability_test(Space.of("d-sgt-1", DSGT1()), Experiment(graph="ring:8"))
+    >>> test({"eta": 0.1})
+    True
+    """
+    graph, kinds = graphs.parse(experiment.graph), (experiment.laplacian, experiment.mixing)
+
+    def stable(point: Point) -> bool:
+        try:
+            period = experiment.communication_period
+            return theory.stability(space.at(point), graph, *kinds, communication_period=period).stable
+        except InputError:  # theory cannot treat the method, so a trial must decide
+            return True
+
+    return stable
 
 
 def with_values(experiment: Experiment, methods: Mapping[str, Algorithm]) -> Experiment:

@@ -129,6 +129,8 @@ def make(r: random.Random) -> Case:
         words += _written(r, flag)
     if name == "reproduce":  # only what is refused: the studies take hours
         words += ["--seeds=1", "--jobs=1", r.choice(("--seeds=0", "--budget=0", "--jobs=0", "--budget=nan"))]
+    if name == "league":  # likewise
+        words += ["--jobs=1", r.choice(("--seeds=0", "--trials=0", "--jobs=0", "--data=x", "--iterations=0"))]
     if r.random() < 0.03:
         words.insert(r.randrange(len(words) + 1), text(r))
     return Case("flags", tuple(words), prepare=write_files, drawn=r.random() < 0.05)
