@@ -43,6 +43,7 @@ def test_workers_have_the_current_environment(tmp_path: Path, monkeypatch: pytes
     assert [report["environment"] for report in reports()] == [None, None]
 
 
+@pytest.mark.e2e
 def test_workers_ignore_interrupts_and_have_their_own_random_numbers() -> None:
     first, second = reports()
     (third,) = reports(count=2)
@@ -87,6 +88,7 @@ def test_launch_with_one_process_starts_none() -> None:
     assert launch(rank_zero, process_runs.lose_first_attempt, (), 1, Faults()) == (1, 0)
 
 
+@pytest.mark.e2e
 def test_launch_restarts_after_a_loss(tmp_path: Path) -> None:
     job, arguments = process_runs.lose_first_attempt, (tmp_path,)
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 NAMES = ("u", "g", "sent", "point", "t0", "t1", "t5", "c", "mean", "n", "double", "i", "c0", "columns")
 SCRIPT = """
     import sys
@@ -50,6 +52,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.e2e
 def test_arrays_and_numbers_may_have_any_name() -> None:
     # In a separate process: a kernel with wrong pointers crashes its process.
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), *NAMES]

@@ -61,6 +61,7 @@ def test_verdicts() -> None:
     assert agrees(Outcome(1e9), None)
 
 
+@pytest.mark.e2e
 def test_the_command_leaves_a_report_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(algorithms.PRESETS) - {"d-sgd-1", "d-sgt-1", "d-sgt-2", "d2", "dsgpa-f", "dsgpa-f-pb-exact"}:
         monkeypatch.delitem(algorithms.registry._PRESETS, name)

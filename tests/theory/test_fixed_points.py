@@ -49,7 +49,7 @@ CONSENSUS = ("dsgpa-f", "d2", "d-sgt-1", "d-sgt-2")
 
 
 @pytest.mark.parametrize("problem", [diagonal(), full()], ids=["diagonal", "full"])
-@pytest.mark.parametrize("gamma", [1.0, 0.7, 0.5])
+@pytest.mark.parametrize("gamma", [1.0, 0.7, pytest.param(0.5, marks=pytest.mark.e2e)])
 @pytest.mark.parametrize("name", list(METHODS))
 def test_long_runs_converge_to_the_fixed_point(name: str, gamma: float, problem: Quadratic) -> None:
     method = make(name, gamma, **METHODS[name])
