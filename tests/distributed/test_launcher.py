@@ -102,7 +102,6 @@ def test_launch_restarts_after_a_loss(tmp_path: Path) -> None:
         launch(rank_zero, job, arguments, 2, Faults())
 
 
-@pytest.mark.e2e
 def test_workers_connect_after_a_connection_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch whose worker dies while it connects is followed by another from the same process."""
     with monkeypatch.context() as short:

@@ -72,7 +72,6 @@ def test_too_little_memory_is_an_error_at_once(tmp_path: Path, monkeypatch: pyte
         pair(tmp_path)
 
 
-@pytest.mark.e2e
 @linux
 def test_without_memory_rows_are_sent_through_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     run = {"graph": "ring:4", "dimension": 5, "iterations": 10, "method": "dsgpa-f-pb"}
@@ -106,7 +105,6 @@ def folder_of_another_process(base: Path) -> tuple[subprocess.Popen[str], Path]:
     return owner, Path(owner.stdout.readline().strip())
 
 
-@pytest.mark.e2e
 @linux
 def test_folders_of_killed_runs_are_removed_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A live run's folder, another user's, and what a symbolic link points to are left alone."""

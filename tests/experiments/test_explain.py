@@ -221,7 +221,6 @@ def test_a_graph_is_drawn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     assert "end it in .png, .svg or .pdf" in capsys.readouterr().err
 
 
-@pytest.mark.e2e
 def test_the_cure_that_is_suggested_cures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

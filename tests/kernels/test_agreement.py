@@ -36,7 +36,6 @@ def without_compiler_in_rank_one(group: ProcessGroup, cache: Path, runs: list[di
         os.environ.update(before)
 
 
-@pytest.mark.e2e
 def test_if_one_process_cannot_compile_all_use_the_plain_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,7 +135,6 @@ def test_a_scheduler_changes_the_step_at_once() -> None:
     torch.testing.assert_close(found, x, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.e2e
 def test_parameter_groups_have_their_own_hyperparameters() -> None:
     found = in_processes(training_loops.grouped)["x"]
     problem = network(training_loops.AGENTS)

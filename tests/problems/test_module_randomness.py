@@ -111,7 +111,6 @@ def in_group(group: ProcessGroup) -> Result:
     return run(group=group)
 
 
-@pytest.mark.e2e
 def test_three_processes_compute_the_same_bits() -> None:
     with workers(3, in_group) as group:
         assert torch.equal(in_group(group).x, run().x)

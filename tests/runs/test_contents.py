@@ -86,7 +86,6 @@ def test_a_comparison_names_no_folder_elsewhere(peerdescent_: Command, here: Pat
     assert names(here / "precious") == before
 
 
-@pytest.mark.e2e
 @pytest.mark.usefixtures("undrawn")
 def test_a_comparison_that_refuses_to_resume_keeps_its_description(peerdescent_: Command, here: Path) -> None:
     compare = ["compare", *SMALL, "-a", "d2,dm-sgd", "--out", "c"]

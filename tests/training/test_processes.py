@@ -90,7 +90,6 @@ ODD = [
 ]
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize("processes", [3, pytest.param(7, marks=pytest.mark.e2e)])
 def test_odd_sizes(processes: int) -> None:
     runs = [run for run in ODD if int(str(run["graph"]).split(":")[1]) >= processes]

@@ -43,7 +43,6 @@ def without_seconds(folder: Path) -> list[dict[str, str]]:
     return [{key: value for key, value in row.items() if not key.endswith("seconds")} for row in rows]
 
 
-@pytest.mark.e2e
 @pytest.fixture
 def tuned(peerdescent_: Command, here: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the folder of a tuning that is made once."""
@@ -159,7 +158,6 @@ def test_accuracy_can_be_the_metric(peerdescent_: Command, here: Path) -> None:
     )
 
 
-@pytest.mark.e2e
 @pytest.mark.e2e
 def test_a_killed_tuning_resumes_to_the_same_table(peerdescent_: Command, here: Path) -> None:
     flags = shlex.split(f"{SMALL} {POOR} --trials 9 --seeds 2")
