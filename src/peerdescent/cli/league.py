@@ -70,7 +70,7 @@ def league(
 
     - `peerdescent league --quick` tries it out
 
-    - `peerdescent league` plays all methods on twelve tasks, within three hours on two cores
+    - `peerdescent league` plays all methods on twelve tasks, which takes hours
 
     - `peerdescent league --load mine.py` lets methods of your own join; what is finished is not run again
 
