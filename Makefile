@@ -55,7 +55,7 @@ results: $(READY) ## Reproduce the paper and the two studies it lacks (about two
 		cp runs/reproduce-code/$$part/tables/*.csv docs/results/$$part/tables/ || exit 1; \
 	done
 
-league: $(READY) ## Tune and rank every method on twelve tasks (hours; it continues where it was stopped); updates docs/results/league.
+league: $(READY) ## Tune and rank every method on twelve tasks (20 minutes on 2 cores; it continues where it was stopped); updates docs/results/league.
 	$(BIN)/peerdescent league --out runs/league
 	mkdir -p docs/results/league/figures docs/results/league/tables
 	cp runs/league/README.md docs/results/league/

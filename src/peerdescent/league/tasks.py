@@ -138,9 +138,9 @@ class League:
     data: Sequence[str] = tuple(DATA)
     partitions: Sequence[str] = PARTITIONS
     graphs: Sequence[str] = GRAPHS
-    iterations: int = 2000
-    trials: int = 24
-    seeds: int = 5
+    iterations: int = 400
+    trials: int = 12
+    seeds: int = 3
     network: str = "wan"
     load: Sequence[str] = ()
 
