@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_BREAKS = frozenset(map(chr, (*range(32), 127, 0x85, 0x2028, 0x2029)))
+
 
 class PeerdescentError(Exception):
     """An error that peerdescent reports to its user in one sentence."""
@@ -16,6 +18,15 @@ class InputError(PeerdescentError, ValueError):
     """Wrong input: the message names the input, what was expected and what to do."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """The message in one line: a line break or control character of a file's name is shown as its escape.
+
+        >>> str(InputError("there is no file a\\nb: check its name."))
+        'there is no file a\\\\nb: check its name.'
+        """
+        text = super().__str__()
+        return "".join(repr(c)[1:-1] if c in _BREAKS else c for c in text)
 
 
 class DivergedError(PeerdescentError, ArithmeticError):

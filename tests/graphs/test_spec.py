@@ -60,6 +60,7 @@ pieces = st.lists(
 )
 @settings(max_examples=300, deadline=None)
 @example(name="file", parts=["\0"])
+@example(name="file", parts=["\n0"])
 @example(name="file", parts=["\ud800"])
 @example(name="regular", parts=["12", "7"])
 def test_no_text_raises_anything_but_input_error(name, parts):
